@@ -1,0 +1,229 @@
+"""Everything a run can be told, as frozen dataclasses of plain values, and their way to JSON and back.
+
+No torch here, so that `om --help` answers at once.
+"""
+
+import dataclasses
+import difflib
+import re
+import types
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ordered_memory.errors import InputError
+from ordered_memory.tasks import TASKS
+
+Config = TypeVar("Config")
+
+
+def require(holds: bool, message: str) -> None:
+    """Refuse a value in words."""
+    if not holds:
+        raise InputError(message)
+
+
+def require_rate(name: str, value: float) -> None:
+    require(0 <= value < 1, f"{name} is {value}, and must be at least 0 and less than 1")
+
+
+def require_positive(name: str, value: float) -> None:
+    require(value > 0, f"{name} is {value}, and must be greater than 0")
+
+
+@dataclass(frozen=True)
+class OrderedMemoryConfig:
+    """Ordered Memory; the defaults are the paper's for ListOps."""
+
+    hidden_size: int = 128
+    """Size of a slot, and of the sentence's vector."""
+    num_slots: int = 21
+    """Slots of the memory: how deep the stack may grow."""
+    dropout: float = 0.1
+    """Dropout before each linear map of the cell."""
+    attention_dropout: float = 0.3
+    """Dropout before each linear map of the attention."""
+    attention: Literal["released", "paper"] = "released"
+    """Score of a slot: as in the authors' code, which made the published figures, or as the paper prints it."""
+    cell: Literal["gated", "tree-rnn"] = "gated"
+    """What composes two sub-trees: the gated recursive cell, or the paper's ablation."""
+    threshold: float = 1e-5
+    """A cell is computed only where the pointer's cumulative probability reaches this; 0 computes all."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require_positive("num_slots", self.num_slots)
+        for name in ("dropout", "attention_dropout", "threshold"):
+            require_rate(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """PyTorch's LSTM; its last state is the sentence's vector."""
+
+    hidden_size: int = 128
+    """Size of the state, and of the sentence's vector."""
+    num_layers: int = 1
+    """Layers, one above the other."""
+    dropout: float = 0.0
+    """Dropout between layers."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require_positive("num_layers", self.num_layers)
+        require_rate("dropout", self.dropout)
+
+
+EncoderConfig = OrderedMemoryConfig | LSTMConfig
+ENCODER_CONFIGS: dict[str, type[EncoderConfig]] = {"ordered-memory": OrderedMemoryConfig, "lstm": LSTMConfig}
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """What stands around the encoder: embedding before it, head after it."""
+
+    embedding_size: int = 128
+    """Size of a token's vector."""
+    input_dropout: float = 0.1
+    """Dropout on the embeddings."""
+    output_dropout: float = 0.2
+    """Dropout before each linear map of the head."""
+    head: Literal["linear", "mlp"] = "linear"
+    """One linear map, or two with a ReLU between."""
+
+    def __post_init__(self) -> None:
+        require_positive("embedding_size", self.embedding_size)
+        require_rate("input_dropout", self.input_dropout)
+        require_rate("output_dropout", self.output_dropout)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the defaults are the paper's and the released code's."""
+
+    seed: int = 0
+    """Seed of the weights, of dropout and of the order of the examples."""
+    epochs: int = 50
+    """Passes over the training set, at most."""
+    budget: str | None = None
+    """Train for this long instead, such as 90s, 5m or 1h30m; schedules then follow the clock."""
+    batch_size: int = 128
+    """Examples in a step."""
+    optimiser: Literal["adam", "adamw"] = "adam"
+    """Adam with weight decay added to the gradient, or kept apart from it."""
+    learning_rate: float = 1e-3
+    """The highest learning rate."""
+    beta1: float = 0.0
+    """Adam's memory of the gradient."""
+    beta2: float = 0.999
+    """Adam's memory of the gradient's square."""
+    epsilon: float = 1e-9
+    """Adam's guard against division by zero."""
+    weight_decay: float = 1.2e-6
+    """Pull of the weights towards zero."""
+    clip: float = 1.0
+    """Gradients with a larger norm are scaled down to it."""
+    schedule: Literal["plateau", "cosine", "constant"] = "plateau"
+    """Halve the rate when validation accuracy has not risen for `halve_after` evaluations; or let it fall to zero
+    along a cosine; or leave it."""
+    halve_after: int = 2
+    """Evaluations without a rise after which the plateau schedule halves the rate."""
+    warmup: float = 0.0
+    """Share of the training in which the rate grows from zero."""
+    evaluate_every: int = 0
+    """Steps between evaluations on the validation set; 0: once an epoch."""
+    early_stop: int = 0
+    """Stop after this many evaluations without a rise of validation accuracy; 0: never."""
+    stop_at: float = 1.0
+    """Stop once validation accuracy is above this."""
+    checkpoint_seconds: float = 30.0
+    """Time between saves of the state from which `--resume` goes on."""
+
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, f"seed is {self.seed}, and must be at least 0")
+        for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after"):
+            require_positive(name, getattr(self, name))
+        for name in ("beta1", "beta2", "warmup"):
+            require_rate(name, getattr(self, name))
+        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
+            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}, and must not be negative")
+        if self.budget is not None:
+            parse_duration(self.budget)
+
+    @property
+    def budget_seconds(self) -> float | None:
+        return None if self.budget is None else parse_duration(self.budget)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run, whole: what `config.json` of its directory holds and `--config` reads."""
+
+    task: str = "listops"
+    model: str = "ordered-memory"
+    data: Any = field(default_factory=TASKS["listops"].config_type)
+    encoder: Any = field(default_factory=OrderedMemoryConfig)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str = "config") -> "Experiment":
+        """The experiment that `to_dict` wrote; a key or value that does not belong is told by its name."""
+        require(isinstance(values, dict), f"{where}: not a JSON object")
+        task, model = values.get("task", cls.task), values.get("model", cls.model)
+        for name, given, known in (("task", task, TASKS), ("model", model, ENCODER_CONFIGS)):
+            require(given in known, f"{where}: {name} is {given!r}, and must be one of {', '.join(known)}")
+        parts = {"data": TASKS[task].config_type, "encoder": ENCODER_CONFIGS[model]}
+        return from_dict(cls, values, where, parts)
+
+
+def from_dict(kind: type[Config], values: Any, where: str, parts: dict[str, Any] | None = None) -> Config:
+    """A dataclass from JSON's values, each key and type checked. `parts` gives the type of fields typed Any."""
+    require(isinstance(values, dict), f"{where}: not a JSON object")
+    hints = get_type_hints(kind) | (parts or {})
+    names = [item.name for item in dataclasses.fields(kind) if item.init]  # type: ignore[arg-type]
+    for key in values:
+        if key not in names:
+            close = difflib.get_close_matches(key, names, n=1)
+            known = f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(names)}"
+            raise InputError(f"{where}: unknown key {key!r}: {known}")
+    made = {key: _value(hints[key], value, f"{where}: {key}") for key, value in values.items()}
+    try:
+        return kind(**made)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """The value, if it is of the type that the field names."""
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return from_dict(hint, value, where)
+    options = get_args(hint)
+    if get_origin(hint) is Literal:
+        require(value in options, f"{where} is {value!r}, and must be one of {', '.join(map(repr, options))}")
+        return value
+    if get_origin(hint) in (Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        return _value(next(option for option in options if option is not type(None)), value, where)
+    if get_origin(hint) is tuple:
+        require(isinstance(value, list | tuple), f"{where} is {value!r}, and must be a list")
+        return tuple(_value(options[0], item, where) for item in value)
+    fits = isinstance(value, int | float if hint is float else hint) and isinstance(value, bool) == (hint is bool)
+    require(fits, f"{where} is {value!r}, and must be of type {hint.__name__}")
+    return value
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of 90s, 5m, 1h30m or 45 (seconds)."""
+    match = _DURATION.fullmatch(text.strip())
+    hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0, 0.0, 0.0)
+    total = 3600 * hours + 60 * minutes + seconds
+    require(total > 0, f"budget is {text!r}, and must be a time such as 90s, 5m or 1h30m")
+    return total

@@ -1,0 +1,45 @@
+"""Ordered Memory as an encoder: the bottom candidate after the last token, where all sub-trees are reduced to one."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from torch import Tensor
+
+from ordered_memory.config import OrderedMemoryConfig
+from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
+from ordered_memory.memory import OrderedMemory, Pointer
+from ordered_memory.trees import induce_spans
+
+
+class OrderedMemoryEncoder(Encoder):
+    trees: ClassVar[Literal["none", "gold", "latent"]] = "latent"
+
+    def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
+        super().__init__()
+        self.output_size = config.hidden_size
+        self.memory = OrderedMemory(
+            input_size,
+            config.hidden_size,
+            config.num_slots,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            attention=config.attention,
+            cell=config.cell,
+            threshold=config.threshold,
+        )
+
+    def forward(self, embedded: Tensor, lengths: Tensor) -> Encoding:
+        _, state = self.memory(embedded, lengths=lengths)
+        return Encoding(state.M_hat[0, :, -1])
+
+    def parse(  # type: ignore[override]
+        self, embedded: Tensor, lengths: Tensor, pointer: Pointer = "soft", num_slots: int | None = None
+    ) -> Parse:
+        reading = self.memory.read(embedded, lengths=lengths, pointer=pointer, num_slots=num_slots)
+        weights = reading.p[0].transpose(0, 1)  # (batch, time, slots)
+        rows = lengths.cpu().numpy()
+        found = induce_spans(weights.argmax(-1).cpu().numpy(), rows, weights.shape[-1])
+        spans = [row[: length - 1] for row, length in zip(found, rows, strict=True)]
+        return Parse(
+            reading.state.M_hat[0, :, -1], [row[np.lexsort((-row[:, 1], row[:, 0]))] for row in spans], weights
+        )

@@ -1,0 +1,66 @@
+"""Named settings of whole experiments: the paper's, and a small one that is learned in minutes."""
+
+import dataclasses
+
+from ordered_memory.config import (
+    ENCODER_CONFIGS,
+    ClassifierConfig,
+    EncoderConfig,
+    Experiment,
+    LSTMConfig,
+    OrderedMemoryConfig,
+    TrainingConfig,
+)
+from ordered_memory.errors import InputError
+from ordered_memory.tasks.listops import ListOpsConfig
+
+# The paper's appendix; the optimiser and the schedule are the released code's.
+LISTOPS_PAPER = Experiment(
+    task="listops",
+    data=ListOpsConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=21, dropout=0.1, attention_dropout=0.3),
+    classifier=ClassifierConfig(embedding_size=128, input_dropout=0.1, output_dropout=0.2, head="linear"),
+    training=TrainingConfig(),
+)
+
+# Without SM, which takes thousands of steps, and not deep: learned from labels alone within minutes on two cores.
+LISTOPS_DEMO = Experiment(
+    task="listops",
+    data=ListOpsConfig(
+        pool_size=40_000,
+        test_size=2_000,
+        validation_size=1_000,
+        max_depth=4,
+        operators=("MIN", "MAX", "MED"),
+        train_max_length=30,
+        test_max_length=30,
+    ),
+    encoder=OrderedMemoryConfig(hidden_size=64, num_slots=8, dropout=0.0, attention_dropout=0.0),
+    classifier=ClassifierConfig(embedding_size=64, input_dropout=0.0, output_dropout=0.0, head="linear"),
+    training=TrainingConfig(
+        budget="3m", learning_rate=3e-3, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=50, stop_at=0.995
+    ),
+)
+
+PRESETS: dict[str, Experiment] = {"listops-paper": LISTOPS_PAPER, "listops-demo": LISTOPS_DEMO}
+DEFAULTS: dict[str, str] = {"listops": "listops-paper"}
+"""The preset of each task that is taken when none is named."""
+
+# What another model than the preset's own takes in its place, at the same size.
+_OTHERS: dict[str, dict[str, EncoderConfig]] = {
+    "listops-paper": {"lstm": LSTMConfig(hidden_size=128)},
+    "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
+}
+
+
+def preset(task: str, name: str | None = None, model: str = "ordered-memory") -> Experiment:
+    """The preset of that name, or the task's own, with that model in it."""
+    name = name or DEFAULTS[task]
+    known = [other for other, experiment in PRESETS.items() if experiment.task == task]
+    if name not in known:
+        raise InputError(f"--preset {name}: {task} has no such preset; there are {', '.join(known)}")
+    experiment = PRESETS[name]
+    if model == experiment.model:
+        return experiment
+    encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model]()
+    return dataclasses.replace(experiment, model=model, encoder=encoder)

@@ -1,0 +1,1 @@
+"""Batches, the loop, the run's directory, and measuring."""

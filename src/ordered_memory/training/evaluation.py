@@ -1,0 +1,135 @@
+"""Accuracy and F1 of a model on examples, in all and by bucket."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.scoring import by_bucket, count_spans, total
+from ordered_memory.tasks import Example
+from ordered_memory.training.batching import Dataset, evaluation_batches
+from ordered_memory.trees import TRIVIAL, Spans
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Figures of the examples of one bucket, or of all. F1 is None where there are no trees to compare."""
+
+    n: int
+    accuracy: float
+    f1: float | None
+    f1_without_root: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation(Bucket):
+    """Figures of a model on a set of examples; accuracy and F1 are fractions of 1."""
+
+    loss: float
+    seconds: float
+    buckets: dict[str, Bucket]
+    predictions: tuple[str, ...] = dataclasses.field(repr=False)
+    spans: tuple[Spans, ...] | None = dataclasses.field(repr=False)
+    """The induced tree of each example."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without what each single example gave."""
+        buckets = {name: dataclasses.asdict(bucket) for name, bucket in self.buckets.items()}
+        figures = {field.name: getattr(self, field.name) for field in dataclasses.fields(Bucket)}
+        return {**figures, "loss": self.loss, "seconds": round(self.seconds, 3), "buckets": buckets}
+
+
+@torch.inference_mode()
+def evaluate(
+    model: Classifier,
+    examples: Sequence[Example],
+    bucket: Callable[[Example], str],
+    progress: Callable[[int], None] = lambda _: None,
+    dataset: Dataset | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Runs the model on every example; `progress` is told how many are done. Options go to the encoder's `parse`."""
+    started = time.perf_counter()
+    training, dataset = model.training, dataset or Dataset.encode(examples, model)
+    model.eval()
+    answers = np.zeros(len(dataset), dtype=np.int64)
+    spans: list[Spans | None] = [None] * len(dataset)
+    loss = 0.0
+    for indices in evaluation_batches(dataset.lengths):
+        batch = dataset.batch(indices, model)
+        parsed = model.parse(batch, **options)
+        loss += float(torch.nn.functional.cross_entropy(parsed.logits, batch.labels, reduction="sum"))
+        answers[indices] = parsed.logits.argmax(-1).cpu().numpy()
+        if parsed.spans is not None:
+            for index, row in zip(indices, parsed.spans, strict=True):
+                spans[index] = row
+        progress(len(indices))
+    model.train(training)
+
+    found = [row for row in spans if row is not None]
+    right = answers == dataset.labels
+    figures = _figures(examples, right, found if len(found) == len(examples) else None, bucket)
+    everything = figures.pop("")
+    return Evaluation(
+        **dataclasses.asdict(everything),
+        loss=loss / len(dataset),
+        seconds=time.perf_counter() - started,
+        buckets=figures,
+        predictions=tuple(model.labels[answer] for answer in answers),
+        spans=tuple(found) if len(found) == len(examples) else None,
+    )
+
+
+def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[float, float]]:
+    """F1 of trees that look at nothing, with and without the root's span: the floor that a parser stands on."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    gold = [example.trees[0].spans for example in examples if example.trees]
+    sentences = [example.sentences[0] for example in examples if example.trees]
+    floors = {}
+    for name, make in TRIVIAL.items():
+        guesses = [make(tokens, generator).spans for tokens in sentences]
+        lengths = [len(tokens) for tokens in sentences]
+        with_root, without = (total(count_spans(gold, guesses, lengths, root)).f1 for root in (True, False))
+        floors[name] = (with_root, without)
+    return floors
+
+
+def _figures(
+    examples: Sequence[Example], right: Any, spans: list[Spans] | None, bucket: Callable[[Example], str]
+) -> dict[str, Bucket]:
+    """Figures by bucket, shortest first, and of all under the empty name."""
+    names = [bucket(example) for example in examples]
+    place: dict[str, int] = {}
+    for example, name in zip(examples, names, strict=True):
+        length = max(map(len, example.sentences))
+        place[name] = min(place.get(name, length), length)
+    order = sorted(place, key=place.__getitem__)
+    counts = [{}, {}] if spans is None else _tree_counts(examples, spans, names)
+    figures = {}
+    for name in ["", *order]:
+        chosen = np.array([name in ("", other) for other in names])
+        f1, f1_without_root = (_figure(part[name].f1) if name in part else None for part in counts)
+        figures[name] = Bucket(int(chosen.sum()), float(right[chosen].mean()), f1, f1_without_root)
+    return figures
+
+
+def _tree_counts(examples: Sequence[Example], spans: list[Spans], names: list[str]) -> list[dict[str, Any]]:
+    """EVALB's counts by bucket and in all, with the root's span and without."""
+    with_gold = [index for index, example in enumerate(examples) if example.trees]
+    if not with_gold:
+        return [{}, {}]
+    gold = [example.trees[0].spans for example in examples if example.trees]
+    lengths = [len(examples[index].sentences[0]) for index in with_gold]
+    chosen = [names[index] for index in with_gold]
+    tables = (count_spans(gold, [spans[index] for index in with_gold], lengths, root) for root in (True, False))
+    return [by_bucket(rows, chosen) | {"": total(rows)} for rows in tables]
+
+
+def _figure(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,264 @@
+"""Training: one loop for every task and every model, which a kill at any moment does not change."""
+
+import dataclasses
+import math
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ordered_memory import __version__
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import Experiment, TrainingConfig
+from ordered_memory.errors import InputError
+from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
+from ordered_memory.training.batching import Dataset, epoch_batches
+from ordered_memory.training.evaluation import evaluate, trivial_f1
+from ordered_memory.training.progress import Progress
+from ordered_memory.training.run_directory import Position, RunDirectory
+
+
+class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
+    """The run was asked to stop; its state is saved."""
+
+
+def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool = False) -> dict[str, Any]:
+    """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
+
+    With `resume` it goes on from the folder's last save, to the same weights as if it had never stopped.
+    """
+    directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
+    with directory.locked():
+        torch.set_flush_denormal(True)  # gates far shut make numbers so small that the processor crawls
+        task = TASKS[experiment.task](experiment.data)
+        splits = task.splits()
+        for name in SPLITS:
+            if not splits[name]:
+                raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
+        torch.manual_seed(experiment.training.seed)
+        model = make_classifier(experiment, task)
+        run = _Run(experiment, directory, task, model, splits, progress)
+        if resume:
+            run.position = directory.load_last(model, run.optimiser)
+        if not run.position.finished:
+            with _signals_asked() as asked:
+                run.until_done(asked)
+        return run.finish()
+
+
+def make_classifier(experiment: Experiment, task: Task) -> Classifier:
+    """A fresh model for a task."""
+    return Classifier(
+        task.vocabulary, task.labels, experiment.model, experiment.encoder, experiment.classifier, experiment.task
+    )
+
+
+class _Run:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        directory: RunDirectory,
+        task: Task,
+        model: Classifier,
+        splits: dict[Split, list[Example]],
+        progress: Progress,
+    ) -> None:
+        self.experiment, self.config, self.directory = experiment, experiment.training, directory
+        self.task, self.model, self.splits, self.progress = task, model, splits, progress
+        self.optimiser = make_optimiser(self.config, model)
+        self.position = Position()
+        self.training_set = Dataset.encode(splits["train"], model)
+        self.validation_set = Dataset.encode(splits["validation"], model)
+        self.steps_per_epoch = math.ceil(len(self.training_set) / self.config.batch_size)
+
+    @property
+    def share_done(self) -> float:
+        """How much of the training is behind: by the clock where there is a budget, else by steps."""
+        if (budget := self.config.budget_seconds) is not None:
+            return min(1.0, self.position.seconds / budget)
+        return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch))
+
+    def until_done(self, asked: list[int]) -> None:
+        """Trains until the epochs or the budget are used up, or validation accuracy says that it is enough."""
+        position, config = self.position, self.config
+        self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
+        self.model.train()
+        began, saved = time.perf_counter() - position.seconds, time.perf_counter()
+        while not position.finished:
+            batches = epoch_batches(self.training_set.lengths, config.batch_size, config.seed, position.epoch)
+            while position.batch < len(batches) and not position.finished:
+                self.step(batches[position.batch])
+                position.seconds = time.perf_counter() - began
+                self.progress.step(position, self.share_done)
+                every = config.evaluate_every or len(batches)
+                due = position.batch == len(batches) if not config.evaluate_every else position.step % every == 0
+                if due or self.share_done >= 1:
+                    self.evaluate()
+                    position.seconds = time.perf_counter() - began
+                    position.finished = self.share_done >= 1 or self.enough()
+                stop = bool(asked)
+                if due or stop or position.finished or time.perf_counter() - saved > config.checkpoint_seconds:
+                    self.directory.save_last(self.model, self.optimiser, position)
+                    saved = time.perf_counter()
+                if stop and not position.finished:
+                    self.progress.stop()
+                    raise Interrupted
+            position.epoch, position.batch = position.epoch + 1, 0
+        self.progress.stop()
+
+    def step(self, indices: NDArray[np.int64]) -> None:
+        """One batch. A step whose loss or gradient is not finite is never applied, but counted."""
+        position = self.position
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.config, self.share_done, position.rate_scale)
+        batch = self.training_set.batch(indices, self.model)
+        output = self.model(batch)
+        loss: Tensor = cross_entropy(output.logits, batch.labels)
+        if output.auxiliary_loss is not None:
+            loss = loss + output.auxiliary_loss
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        position.step, position.batch = position.step + 1, position.batch + 1
+        if torch.isfinite(norm) and torch.isfinite(loss):
+            self.optimiser.step()
+            position.training_loss, position.training_steps = (
+                position.training_loss + float(loss.detach()),
+                position.training_steps + 1,
+            )
+        else:
+            position.skipped += 1
+
+    def evaluate(self) -> None:
+        """Validation figures into the log; the best model is kept, the plateau schedule follows."""
+        position = self.position
+        figures = evaluate(self.model, self.splits["validation"], self.task.bucket, dataset=self.validation_set)
+        if figures.accuracy > position.best_accuracy:
+            position.best_accuracy, position.best_step = figures.accuracy, position.step
+            position.since_best = position.since_halving = 0
+            self.directory.save_best(self.model)
+        else:
+            position.since_best += 1
+            position.since_halving += 1
+            if self.config.schedule == "plateau" and position.since_halving >= self.config.halve_after:
+                position.rate_scale, position.since_halving = position.rate_scale / 2, 0
+        record = {
+            "step": position.step,
+            "epoch": round(position.epoch + position.batch / self.steps_per_epoch, 3),
+            "seconds": round(position.seconds, 3),
+            "learning_rate": self.optimiser.param_groups[0]["lr"],
+            "training_loss": position.training_loss / max(1, position.training_steps),
+            "loss": figures.loss,
+            "accuracy": figures.accuracy,
+            "f1": figures.f1,
+            "f1_without_root": figures.f1_without_root,
+            "skipped": position.skipped,
+        }
+        position.training_loss, position.training_steps = 0.0, 0
+        self.directory.append(record)
+        self.progress.evaluated(record)
+
+    def enough(self) -> bool:
+        """Whether validation accuracy is where it should be, or has stood still for too long."""
+        patience = self.config.early_stop
+        return self.position.best_accuracy > self.config.stop_at or 0 < patience <= self.position.since_best
+
+    def finish(self) -> dict[str, Any]:
+        """Measures the best model on the test set, once."""
+        model = Classifier.from_pretrained(self.directory.path)
+        examples = self.splits["test"]
+        figures = {
+            name: evaluate(model, self.splits[name], self.task.bucket).to_dict() for name in ("validation", "test")
+        }
+        labels = [example.label for example in examples]
+        result = {
+            "task": self.experiment.task,
+            "model": self.experiment.model,
+            "seed": self.config.seed,
+            **figures,
+            "majority": max(map(labels.count, self.task.labels)) / len(labels),
+            "trivial_f1": trivial_f1(examples),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "position": dataclasses.asdict(self.position),
+            "cores": torch.get_num_threads(),
+            "commit": commit(),
+            "version": __version__,
+            "config": self.experiment.to_dict(),
+        }
+        self.directory.finish(result)
+        return result
+
+
+def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
+    kinds: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    return kinds[config.optimiser](
+        model.parameters(),
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.epsilon,
+        weight_decay=config.weight_decay,
+    )
+
+
+def learning_rate(config: TrainingConfig, share_done: float, rate_scale: float) -> float:
+    """The rate at this point: grown from zero in the warm-up, then as the schedule says."""
+    rate = config.learning_rate * rate_scale
+    if share_done < config.warmup:
+        return rate * share_done / config.warmup
+    if config.schedule == "cosine":
+        return rate * (1 + math.cos(math.pi * (share_done - config.warmup) / (1 - config.warmup))) / 2
+    return rate
+
+
+def commit() -> str | None:
+    """The commit of the source tree that runs, with a plus where it was changed since; None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip()
+
+    # An installed copy may lie inside somebody else's checkout: ask only where this file is tracked.
+    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    name = git("rev-parse", "--short=12", "HEAD")
+    return f"{name}+" if name and git("status", "--porcelain", "--untracked-files=no") else name
+
+
+@contextmanager
+def _signals_asked() -> Iterator[list[int]]:
+    """A list that fills when Ctrl-C or SIGTERM asks to stop: the step is finished first. A second one kills."""
+    asked: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+        signal.signal(number, former[signal.Signals(number)])
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    try:
+        former = {number: signal.signal(number, note) for number in numbers}
+    except ValueError:  # not in the main thread: somebody else minds the signals
+        yield asked
+        return
+    try:
+        yield asked
+    finally:
+        for number in numbers:
+            signal.signal(number, former[number])

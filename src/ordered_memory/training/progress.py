@@ -1,0 +1,96 @@
+"""What a person sees of a training: a bar with rate and time left in a terminal, plain lines elsewhere."""
+
+import math
+import time
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from ordered_memory.config import Experiment
+from ordered_memory.training.run_directory import Position
+
+
+class Progress(Protocol):
+    """What a training tells while it runs."""
+
+    def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None: ...
+
+    def step(self, position: Position, share: float) -> None: ...
+
+    def evaluated(self, record: dict[str, Any]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Silent:
+    """Tells nothing."""
+
+    def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None: ...
+
+    def step(self, position: Position, share: float) -> None: ...
+
+    def evaluated(self, record: dict[str, Any]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Live:
+    """Tells on the console; every evaluation stays there as a line."""
+
+    def __init__(self, console: Console, interval: float = 30.0) -> None:
+        self.console, self.interval = console, interval
+        self.bar: Bar | None = None
+
+    def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None:
+        config = experiment.training
+        goal = f"for {config.budget}" if config.budget else f"{config.epochs} epochs of {steps_per_epoch} steps"
+        again = f", from step {position.step}" if position.step else ""
+        self.console.print(f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False)
+        self.began, self.told = time.perf_counter(), time.perf_counter()
+        self.first_step, self.first_share, self.examples = position.step, share, config.batch_size
+        if self.console.is_terminal:
+            columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
+            self.bar = Bar(*columns, console=self.console, transient=True)
+            self.bar.start()
+            self.bar_task = self.bar.add_task("starting", total=1.0)
+
+    def step(self, position: Position, share: float) -> None:
+        now = time.perf_counter()
+        if self.bar is not None:
+            self.bar.update(self.bar_task, completed=share, description=self._state(position, share, now))
+        elif now - self.told >= self.interval:
+            self.told = now
+            self.console.print(f"  {self._state(position, share, now)}", highlight=False)
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        tree = "" if record["f1"] is None else f"  F1 {100 * record['f1']:6.2f}"
+        skipped = f"  [red]{record['skipped']} steps not finite, skipped[/]" if record["skipped"] else ""
+        self.console.print(
+            f"  step {record['step']:>6}  {duration(record['seconds']):>7}  loss {record['training_loss']:.3f}"
+            f"  validation accuracy {100 * record['accuracy']:6.2f}{tree}{skipped}",
+            highlight=False,
+        )
+
+    def stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def _state(self, position: Position, share: float, now: float) -> str:
+        rate = (position.step - self.first_step) * self.examples / max(1e-9, now - self.began)
+        gained = share - self.first_share
+        left = (now - self.began) / gained * (1 - share) if gained > 0 else math.nan
+        skipped = f", {position.skipped} skipped" if position.skipped else ""
+        return f"step {position.step}{skipped}  {rate:.0f} examples/s  {duration(left)} left"
+
+
+def duration(seconds: float) -> str:
+    """2h05m, 3m20s, 12s."""
+    if not math.isfinite(seconds):
+        return "?"
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"

@@ -1,0 +1,167 @@
+"""A run's directory: its config, its metrics, the best model, and the state from which it goes on after a kill.
+
+config.json     the experiment, whole: `om train --config` runs it again
+metrics.jsonl   a line for each evaluation
+best/           the model with the best validation accuracy so far
+last/           the model, the optimiser, the generator's state and the position: `--resume` goes on from here
+result.json     once it is finished: the figures
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ordered_memory import atomic
+from ordered_memory.classifier import WEIGHTS, Classifier, load_tensors, save_tensors
+from ordered_memory.config import Experiment, from_dict
+from ordered_memory.errors import InputError
+
+CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
+POSITION, OPTIMISER = "position.json", "optimiser.safetensors"
+
+
+@dataclass
+class Position:
+    """How far a run is. With the weights, the optimiser and the generator, all that the next step depends on."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """Batches done of this epoch."""
+    seconds: float = 0.0
+    best_accuracy: float = -1.0
+    best_step: int = 0
+    since_best: int = 0
+    """Evaluations since the best one."""
+    since_halving: int = 0
+    """Evaluations without a rise since the learning rate was halved."""
+    rate_scale: float = 1.0
+    """What halving has left of the learning rate."""
+    skipped: int = 0
+    """Steps not applied because the loss or the gradient was not finite."""
+    training_loss: float = 0.0
+    """Sum over the steps since the last evaluation."""
+    training_steps: int = 0
+    """Steps since the last evaluation."""
+    finished: bool = False
+
+
+class RunDirectory:
+    """Reads and writes one run's files; every write is whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, experiment: Experiment) -> "RunDirectory":
+        """A new run; a folder that holds one already is left as it is."""
+        if (path / CONFIG).exists():
+            raise InputError(f"{path}: there is a run already: go on with it by --resume, or name another --out")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: not a directory: name another --out")
+        atomic.write_json(path / CONFIG, experiment.to_dict())
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunDirectory":
+        """A run that is there."""
+        if not (path / CONFIG).is_file():
+            raise InputError(f"{path}: no run to resume: it holds no {CONFIG}")
+        return cls(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps a second process from training in the same directory."""
+        with atomic.explained(self.path, "locked"), (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{self.path}: another process is training here") from None
+            yield
+
+    def experiment(self) -> Experiment:
+        return Experiment.from_dict(atomic.read_json(self.path / CONFIG), str(self.path / CONFIG))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every evaluation so far; a line cut short by a kill is left out."""
+        path = self.path / METRICS
+        if not path.exists():
+            return []
+        records = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                records.append(json.loads(line))
+            except ValueError:
+                break
+        return records
+
+    def append(self, record: dict[str, Any]) -> None:
+        path = self.path / METRICS
+        with atomic.explained(path, "written"), path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def save_best(self, model: Classifier) -> None:
+        model.save_pretrained(self.path / "best")
+
+    def save_last(self, model: Classifier, optimiser: torch.optim.Optimizer, position: Position) -> None:
+        """The state after this step, in place of the former one."""
+
+        def fill(folder: Path) -> None:
+            model.write_files(folder)
+            save_tensors(folder / OPTIMISER, optimiser_tensors(optimiser) | {"generator": torch.get_rng_state()})
+            atomic.write_json(folder / POSITION, asdict(position))
+
+        atomic.write_directory(self.path / "last", fill)
+
+    def load_last(self, model: Classifier, optimiser: torch.optim.Optimizer) -> Position:
+        """Puts model, optimiser and generator back, forgets what was logged after, and says where the run was.
+
+        A run killed before its first save starts anew.
+        """
+        atomic.recover(self.path / "last")
+        atomic.recover(self.path / "best")
+        folder = self.path / "last"
+        if not folder.exists():
+            self._forget_after(0)
+            return Position()
+        where = folder / POSITION
+        position = from_dict(Position, atomic.read_json(where), str(where))
+        model.load_state_dict_checked(folder / WEIGHTS)
+        tensors = load_tensors(folder / OPTIMISER)
+        torch.set_rng_state(tensors.pop("generator"))
+        load_optimiser_tensors(optimiser, tensors)
+        self._forget_after(position.step)
+        return position
+
+    def _forget_after(self, step: int) -> None:
+        kept = [record for record in self.metrics() if record["step"] <= step]
+        atomic.write_text(self.path / METRICS, "".join(json.dumps(record) + "\n" for record in kept))
+
+    def finish(self, result: dict[str, Any]) -> None:
+        atomic.write_json(self.path / RESULT, result)
+
+    def result(self) -> dict[str, Any]:
+        values: dict[str, Any] = atomic.read_json(self.path / RESULT)
+        return values
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state, flat: `number.name` for the parameter of that number."""
+    state: dict[int, dict[str, Tensor]] = optimiser.state_dict()["state"]
+    return {f"{number}.{name}": value for number, parts in state.items() for name, value in parts.items()}
+
+
+def load_optimiser_tensors(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Puts back what `optimiser_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
