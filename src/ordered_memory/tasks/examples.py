@@ -1,0 +1,83 @@
+"""What every task has in common: examples, and how a task offers them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+from ordered_memory.errors import InputError
+from ordered_memory.trees import Tree
+from ordered_memory.vocabulary import Vocabulary
+
+Row = TypeVar("Row")
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One sentence, or two for a pair, with its label and, where there are any, its gold trees."""
+
+    sentences: tuple[tuple[str, ...], ...]
+    label: str
+    trees: tuple[Tree, ...] | None = None
+    """One gold tree for each sentence."""
+
+
+class Task(Protocol):
+    """A task made from its config: `TASKS[name](config)`. Making one that must read files may read them."""
+
+    name: ClassVar[str]
+    config_type: ClassVar[type]
+    """The frozen dataclass of plain values that the task is made from; its defaults are the published setting."""
+
+    def __init__(self, config: Any = None) -> None: ...
+
+    @property
+    def config(self) -> Any:
+        """The config that the task was made from."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of every sentence."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes; a label's place is its id."""
+
+    def splits(self) -> dict[Split, list[Example]]:
+        """Train, validation and test examples, always the same for the same config."""
+
+    def bucket(self, example: Example) -> str:
+        """The row of a report's table that the example counts in."""
+
+    def gold_tree(self, tokens: Sequence[str]) -> Tree | None:
+        """The tree that the tokens show by themselves, where they do; what is no sentence of the task is refused."""
+
+    def read(self, path: Path) -> list[Example]:
+        """Examples from a data file; each line is checked, and a bad one is told by file, line and reason."""
+
+
+def read_lines(path: Path, parse: Callable[[str], Row]) -> list[Row]:
+    """Parse each line of a text file. Bad input is told as `file:line: reason`; blank lines may only end the file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{number}: not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    lines = text.split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise InputError(f"{path}: the file is empty")
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            if not line.strip():
+                raise InputError("blank line")
+            rows.append(parse(line))
+        except InputError as error:
+            raise InputError(f"{path}:{number}: {error}") from None
+    return rows
