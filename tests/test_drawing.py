@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordered_memory.drawing import ACCENT, EDGE, draw_pointer_svg, draw_pointer_text, draw_svg, draw_text
+from ordered_memory.drawing import ACCENT, EDGE, draw_pointer_svg, draw_pointer_text, draw_svg, draw_text, stack_svg
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Tree, left_branching, random_tree, right_branching
 
@@ -271,3 +271,17 @@ def test_bad_pointers_are_refused(draw: Callable[..., str]) -> None:
         draw(np.ones(2), ["a", "b"])
     with pytest.raises(InputError, match=r"token 2: .* not finite"):
         draw([[0, 1], [np.nan, 1]], ["a", "b"])
+
+
+# ---- both
+
+
+def test_stacked_pictures_keep_every_word_and_do_not_overlap() -> None:
+    tree, pointer = draw_svg(LISTOPS), draw_pointer_svg(POINTER, ["a", "b", "c", "d"])
+    both = stack_svg(tree, pointer)
+    assert texts(both) == texts(tree) + texts(pointer)
+    outer = ElementTree.fromstring(both)
+    upper, lower = outer.findall(f"{SVG}svg")
+    assert float(lower.get("y", "")) == float(upper.get("height", ""))
+    assert float(outer.get("height", "")) == float(upper.get("height", "")) + float(lower.get("height", ""))
+    assert float(outer.get("width", "")) == max(float(part.get("width", "")) for part in (upper, lower))

@@ -21,7 +21,7 @@ from ordered_memory.tasks import TASKS, Example
 from ordered_memory.tasks.listops import ListOpsConfig, WindowConfig
 
 if TYPE_CHECKING:
-    from ordered_memory.classifier import Classifier
+    from ordered_memory.classifier import Classifier, Prediction
     from ordered_memory.training.evaluation import Evaluation
 
 Arguments = TypeVar("Arguments")
@@ -214,7 +214,7 @@ class ParseArguments:
     num_slots: int | None = None
     """Slots of the memory; as in training if not named."""
     svg: Path | None = None
-    """Draw the tree into this file too."""
+    """Draw the tree, and the pointer below it, into this file too."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print label, probabilities, tokens, tree and pointer as JSON, one line for each text."""
 
@@ -238,10 +238,8 @@ def parse(argv: Sequence[str]) -> int:
             prediction = model.predict(tokens, **options)
         except InputError as error:
             raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
-        if arguments.svg is not None and prediction.tree is not None:
-            from ordered_memory.drawing import draw_svg
-
-            atomic.write_text(arguments.svg, draw_svg(prediction.tree))
+        if arguments.svg is not None:
+            _write_svg(arguments.svg, prediction)
         if arguments.json:
             print(json.dumps(prediction.to_dict(), ensure_ascii=False), flush=True)
         else:
@@ -249,7 +247,18 @@ def parse(argv: Sequence[str]) -> int:
     return 0
 
 
-def _print_prediction(prediction: Any) -> None:
+def _write_svg(path: Path, prediction: Prediction) -> None:
+    from ordered_memory.drawing import draw_pointer_svg, draw_svg, stack_svg
+
+    if prediction.tree is None:
+        raise InputError("--svg: the model induces no trees, so there is none to draw")
+    pictures = [draw_svg(prediction.tree)]
+    if prediction.pointer is not None:
+        pictures.append(draw_pointer_svg(prediction.pointer, prediction.tokens))
+    atomic.write_text(path, stack_svg(*pictures))
+
+
+def _print_prediction(prediction: Prediction) -> None:
     import shutil
 
     from ordered_memory.drawing import draw_pointer_text, draw_text

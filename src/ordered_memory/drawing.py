@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from html import escape
@@ -120,6 +121,19 @@ def draw_pointer_svg(pointer: ArrayLike, tokens: Sequence[str], title: str | Non
     width = max([edges[-1] + 70, *(edges[0] + 10 + _text_width(note, 11) for note in notes)])
     name = f"Pointer: {' '.join(tokens)}" if title is None else title
     return _svg(parts, width, base + (48 if notes else 26), name)
+
+
+def stack_svg(*pictures: str) -> str:
+    """Pictures that this module drew, one below the other in one."""
+    sizes = [re.search(r'width="(\d+)" height="(\d+)"', picture) for picture in pictures]
+    widths, heights = zip(*((int(size[1]), int(size[2])) for size in sizes if size), strict=True)
+    tops = accumulate(heights[:-1], initial=0)
+    inner = [
+        picture.replace("<svg ", f'<svg y="{top}" ', 1).rstrip() for picture, top in zip(pictures, tops, strict=True)
+    ]
+    width, height = max(widths), sum(heights)
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">', *inner, "</svg>"]) + "\n"
 
 
 def _heights(tree: Tree) -> list[int]:
