@@ -161,6 +161,7 @@ class TestNothingElseChangesAResult:
     def test_padding_and_company(self, lengths, seed, options):
         om, rows = layer(seed=seed, **options), batch_of(lengths, seed)
         together = run_padded(om, rows, lengths, fill=float("nan"))
+        assert len(together.output) == together.p.shape[1] == max(lengths) + 2  # as long as what came in
         for i, row in enumerate(rows):
             alone = om.read(row)
             assert_equal(together.output[: len(row), i], alone.output)

@@ -387,6 +387,7 @@ class _Batch(NamedTuple):
     kind: Literal["full", "padded", "packed", "unbatched"]
     packed: PackedSequence | None  # where rows differ in length: their order
     batch_first: bool
+    steps: int  # of the padded result: as many as came in, be they all padding
 
     @classmethod
     def of(cls, x: Tensor | PackedSequence, lengths: Tensor | None, batch_first: bool, input_size: int) -> _Batch:
@@ -399,7 +400,7 @@ class _Batch(NamedTuple):
         if isinstance(x, PackedSequence):
             if lengths is not None:
                 raise ValueError("a PackedSequence has its lengths already: do not give lengths too")
-            return cls(x.data, x.batch_sizes.tolist(), "packed", x, batch_first)
+            return cls(x.data, x.batch_sizes.tolist(), "packed", x, batch_first, len(x.batch_sizes))
         if x.dim() == 3 and batch_first:
             x = x.transpose(0, 1)
         if len(x) == 0:
@@ -407,11 +408,11 @@ class _Batch(NamedTuple):
         if x.dim() == 2:
             if lengths is not None:
                 raise ValueError("lengths are for batches: cut an unbatched sequence to its length instead")
-            return cls(x, [1] * len(x), "unbatched", None, batch_first)
+            return cls(x, [1] * len(x), "unbatched", None, batch_first, len(x))
         if lengths is None:
-            return cls(x.flatten(0, 1), [x.shape[1]] * len(x), "full", None, batch_first)
+            return cls(x.flatten(0, 1), [x.shape[1]] * len(x), "full", None, batch_first, len(x))
         packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
-        return cls(packed.data, packed.batch_sizes.tolist(), "padded", packed, batch_first)
+        return cls(packed.data, packed.batch_sizes.tolist(), "padded", packed, batch_first, len(x))
 
     def sort(self, state: State, sizes: tuple[int, int], num_slots: int | None) -> State:
         """The state with a batch axis and its rows in the order of the data, once it is found to fit."""
@@ -444,7 +445,8 @@ class _Batch(NamedTuple):
         if self.packed is None:
             padded = values.view(len(values), len(self.sizes), self.sizes[0], *values.shape[2:])
         else:
-            padded = torch.stack([pad_packed_sequence(self.packed._replace(data=part))[0] for part in values])
+            parts = (self.packed._replace(data=part) for part in values)
+            padded = torch.stack([pad_packed_sequence(part, total_length=self.steps)[0] for part in parts])
         return padded.transpose(1, 2) if self.batch_first else padded
 
     def reversal(self) -> Tensor:

@@ -1,0 +1,54 @@
+"""The package as a whole: what it offers at the top, and that imports go one way."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import ordered_memory
+
+SOURCE = Path(ordered_memory.__file__).parent
+HOUSE = [
+    {"errors", "__init__", "atomic"},
+    {"memory", "trees", "vocabulary"},
+    {"scoring", "drawing", "tasks"},
+    {"config", "presets"},
+    {"encoders"},
+    {"classifier"},
+    {"training", "doctor"},
+    {"reproduce"},
+    {"cli"},
+]
+
+
+@pytest.mark.parametrize("name", [name for name in ordered_memory.__all__ if not name.startswith("__")])
+def test_each_name_is_there(name):
+    assert getattr(ordered_memory, name).__module__.startswith("ordered_memory.")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Ordered'"):
+        ordered_memory.Ordered  # noqa: B018
+
+
+def test_nothing_imports_from_its_right():
+    place = {name: number for number, names in enumerate(HOUSE) for name in names}
+    for path in SOURCE.rglob("*.py"):
+        own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ordered_memory."):
+                other = node.module.split(".")[1]
+                assert own == "__init__" or place[other] <= place[own], f"{path.name} imports {other}"
+
+
+def test_memory_imports_torch_only():
+    tree = ast.parse((SOURCE / "memory.py").read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not [name for name in modules if name.startswith("ordered_memory")]
+
+
+def test_every_module_imports():
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        importlib.import_module(".".join(part for part in parts if part != "__init__"))
