@@ -1,0 +1,1 @@
+"""From finished runs to tables, pictures and reports."""

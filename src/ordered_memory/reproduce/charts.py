@@ -1,0 +1,115 @@
+"""Line charts as SVG for a page: colours and type come from the page's style sheet, so they follow light and dark."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 480, 320
+LEFT, RIGHT, TOP, BOTTOM = 46, 14, 58, 42  # room around the plot for heading, legend and the axes' labels
+LETTER = 8.2  # width of a letter of the legend, near enough
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: points (seconds, fraction of 1) in the order of time."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int
+    """Which of the style sheet's colours, from 0."""
+    kept: tuple[float, float] | None = None
+    """The point of the checkpoint that was kept; it gets a ring."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A level to compare with, drawn dashed across the chart."""
+
+    name: str
+    height: float
+
+
+def line_chart(title: str, label: str, lines: Sequence[Line], floor: Floor | None = None) -> str:
+    """Curves of fractions, shown as percent from 0 to 100, against time."""
+    longest = max((x for line in lines for x, _ in line.points), default=1.0)
+    unit, seconds = time_unit(longest)
+    ticks = axis_ticks(longest / seconds)
+    end = max(longest / seconds, 1e-9)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = x / seconds / end * (WIDTH - LEFT - RIGHT)
+        return LEFT + across, HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_text(0, 14, label, "start", "heading")]
+    parts += _axes(unit, [(place(tick * seconds, 0)[0], f"{tick:g}") for tick in ticks])
+    if floor is not None:
+        _, y = place(0, floor.height)
+        parts.append(f'<path class="floor" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        under = floor.height > 0.08  # curves mostly run above a floor: below it there is room for its name
+        parts.append(_text(WIDTH - RIGHT - 2, y + 15 if under else y - 5, floor.name, "end"))
+    for line in lines:
+        parts += _curve(line, [place(x, y) for x, y in line.points], None if line.kept is None else place(*line.kept))
+    parts += _legend(lines)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+    return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"])
+
+
+def time_unit(longest: float) -> tuple[str, int]:
+    """The unit that suits a time, and its seconds."""
+    for unit, seconds in (("hours", 3600), ("minutes", 60)):
+        if longest >= 1.5 * seconds:
+            return unit, seconds
+    return "seconds", 1
+
+
+def axis_ticks(end: float, most: int = 6) -> list[float]:
+    """Round numbers from 0 up to the end, at most so many steps."""
+    if not end > 0:
+        return [0.0]
+    rough = end / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    return [round(number * step, 10) for number in range(int(end / step + 1e-9) + 1)]
+
+
+def _axes(unit: str, ticks: Sequence[tuple[float, str]]) -> list[str]:
+    parts = []
+    bottom = HEIGHT - BOTTOM
+    for percent in range(0, 101, 20):
+        y = bottom - percent / 100 * (bottom - TOP)
+        parts.append(f'<path class="{"grid" if percent else "axis"}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(_text(LEFT - 8, y + 4, f"{percent}%" if percent == 100 else str(percent), "end"))
+    for x, text in ticks:
+        parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v5"/>')
+        parts.append(_text(x, bottom + 19, text, "middle"))
+    parts.append(_text(WIDTH - RIGHT, HEIGHT - 4, f"{unit} of training", "end"))
+    return parts
+
+
+def _curve(line: Line, points: Sequence[tuple[float, float]], kept: tuple[float, float] | None) -> list[str]:
+    if not points:
+        return []
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    x, y = points[-1]
+    parts = [
+        f'<path class="curve series-{line.colour}" d="M{path}"/>',
+        f'<circle class="dot series-{line.colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>',
+    ]
+    if kept is not None:
+        parts.append(f'<circle class="kept series-{line.colour}" cx="{kept[0]:.1f}" cy="{kept[1]:.1f}" r="5"/>')
+    return parts
+
+
+def _legend(lines: Sequence[Line]) -> list[str]:
+    parts = []
+    x = 1.0
+    for line in lines:
+        parts.append(f'<path class="curve series-{line.colour}" d="M{x:.1f} 34h18"/>')
+        parts.append(_text(x + 24, 38, line.name, "start"))
+        x += 24 + LETTER * len(line.name) + 18
+    return parts
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

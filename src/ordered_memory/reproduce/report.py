@@ -1,0 +1,259 @@
+"""A page about finished runs, `report.html`: one file that needs no other, and no network.
+
+write_report([Path("runs/demo/ordered-memory"), Path("runs/demo/lstm")], Path("report.html"))
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ordered_memory import __version__, atomic
+from ordered_memory.config import TrainingConfig
+from ordered_memory.reproduce import markup
+from ordered_memory.reproduce.charts import Floor, Line, line_chart
+from ordered_memory.reproduce.pictures import trees_section
+from ordered_memory.reproduce.runs import (
+    NOTHING,
+    FinishedRun,
+    Row,
+    held_out,
+    load_runs,
+    mistakes,
+    percent,
+    samples,
+    table,
+)
+from ordered_memory.tasks import Example
+from ordered_memory.training.progress import duration
+
+COLOURS = 5
+"""How many colours for runs the style sheet has."""
+MISTAKES = 6
+"""How many mistakes are listed."""
+
+
+@dataclass(frozen=True)
+class TaskWords:
+    """How a page speaks of a task."""
+
+    title: str
+    introduction: str
+    bucket: str
+    """What its examples are put into buckets by."""
+
+
+TASK_WORDS = {
+    "listops": TaskWords(
+        "ListOps",
+        "ListOps are nested lists of digits to be worked out: [MAX 2 [MIN 4 7 ] 0 ] is 4. In training a model is told "
+        "the value of each expression and nothing else. It reads [MAX and ] as it reads a digit, as one more token; "
+        "it never sees a tree.",
+        "length in tokens",
+    )
+}
+
+
+def write_report(runs: Sequence[Path], path: Path) -> Path:
+    """Writes the page about these run directories, which must be finished and share their data; returns its path."""
+    atomic.write_text(path, page(load_runs(runs)))
+    return path
+
+
+def page(runs: Sequence[FinishedRun]) -> str:
+    """The whole page. Figures are those that the runs wrote; trees, pointers and mistakes are made by their models."""
+    examples = held_out(runs[0])
+    sections = [
+        _header(runs),
+        _results(runs),
+        _learning(runs),
+        _buckets(runs),
+        trees_section(runs, examples),
+        _mistakes(runs, examples),
+        _settings(runs),
+    ]
+    style = (files(__package__) / "report.css").read_text(encoding="utf-8")
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(_title(runs))}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>",
+            *filter(None, sections),
+            f"<footer>Made by ordered-memory {escape(__version__)}. Every figure is read from the files that the runs "
+            "wrote; nothing is typed in.</footer>\n</main>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _words(run: FinishedRun) -> TaskWords:
+    return TASK_WORDS.get(run.experiment.task) or TaskWords(run.experiment.task, "", "bucket")
+
+
+def _title(runs: Sequence[FinishedRun]) -> str:
+    names = [run.name for run in runs]
+    return f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} on {_words(runs[0]).title}"
+
+
+def _header(runs: Sequence[FinishedRun]) -> str:
+    first = runs[0].result
+    answers = "; ".join(
+        f"{run.name} answers {percent(run.result['test']['accuracy'])} of them right after "
+        f"{duration(run.seconds)} of training"
+        for run in runs
+    )
+    found = "".join(
+        f" The trees of {run.name} agree with the gold ones to an F1 of {percent(run.result['test']['f1'])}."
+        for run in runs
+        if run.has_trees
+    )
+    summary = (
+        f"The test set has {first['test']['n']:,} examples. {answers}. Always giving the commonest answer is right for "
+        f"{percent(first['majority'])}.{found}"
+    )
+    introduction = _words(runs[0]).introduction
+    shared = [fact for fact in _circumstances(runs[0]) if all(fact in _circumstances(run) for run in runs)]
+    return "\n".join(
+        [
+            f'<header>\n<h1>{escape(_title(runs))}</h1>\n<p class="quiet">{escape(" · ".join(shared))}</p>',
+            f'<p class="lead">{escape(introduction)}</p>' if introduction else "",
+            f"<p>{escape(summary)}</p>\n</header>",
+        ]
+    )
+
+
+def _circumstances(run: FinishedRun) -> list[str]:
+    """When, on what and from which source the run was made."""
+    cores, commit = run.result["cores"], run.result["commit"]
+    return [
+        f"{run.finished.day} {run.finished:%B %Y}",
+        f"{cores} processor core{'s' if cores > 1 else ''}",
+        f"seed {run.result['seed']}",
+        f"version {run.result['version']}",
+        *([f"commit {commit}"] if commit else []),
+    ]
+
+
+def _results(runs: Sequence[FinishedRun]) -> str:
+    heads = ("", "accuracy", "F1", "F1 without root", "parameters", "training time")
+    caption = (
+        "Accuracy and unlabelled F1 against the gold trees, on the test set. The checkpoint of each run was picked by "
+        "its accuracy on a validation set; the test set was looked at once, at the end. F1 counts the brackets that "
+        "two trees share, with the one around the whole sentence, which is always right, and without it. The lower "
+        "rows are floors: answers and trees made without reading the sentence."
+    )
+    return markup.section("Results", markup.table(heads, [_result_row(row) for row in table(runs)], caption))
+
+
+def _result_row(row: Row) -> str:
+    values = [
+        *(percent(value) for value in (row.accuracy, row.f1, row.f1_without_root)),
+        NOTHING if row.parameters is None else f"{row.parameters:,}",
+        NOTHING if row.seconds is None else duration(row.seconds),
+    ]
+    cells = [f'<td class="none">{NOTHING}</td>' if value == NOTHING else f"<td>{value}</td>" for value in values]
+    return markup.row(row.name, cells, "floor" if row.is_floor else "")
+
+
+def _learning(runs: Sequence[FinishedRun]) -> str:
+    result = runs[0].result
+    accuracy = line_chart(
+        "Validation accuracy against time in training",
+        "Accuracy on the validation set",
+        _lines(runs, "accuracy"),
+        Floor("majority class", result["majority"]),
+    )
+    what = f"Accuracy on the {result['validation']['n']:,} validation examples, each time the run was measured."
+    marks = "The ring marks the checkpoint that was kept; the dashed line is the floor in the table above."
+    figures = [markup.figure(accuracy, f"{what} {marks}")]
+    if parsing := _lines(runs, "f1"):
+        floors = {name: f1 for name, (f1, _) in result["trivial_f1"].items()}
+        best = max(floors, key=floors.__getitem__)
+        chart = line_chart(
+            "Validation F1 of the induced trees against time in training",
+            "F1 of the induced trees on the validation set",
+            parsing,
+            Floor(f"{best} trees", floors[best]),
+        )
+        note = (
+            "How well the induced trees agree with the gold ones, which took no part in the training nor in the choice "
+            "of the checkpoint. The dashed line is the best floor in the table above."
+        )
+        figures.append(markup.figure(chart, note))
+    return markup.section("Learning", f'<div class="charts">\n{"".join(figures)}</div>')
+
+
+def _lines(runs: Sequence[FinishedRun], key: str) -> list[Line]:
+    lines = []
+    for number, run in enumerate(runs):
+        points = [(record["seconds"], record[key]) for record in run.metrics if record[key] is not None]
+        best = run.result["position"]["best_step"]
+        kept = [(record["seconds"], record[key]) for record in run.metrics if record["step"] == best]
+        if points:
+            lines.append(Line(run.name, points, number % COLOURS, kept[0] if kept and kept[0][1] is not None else None))
+    return lines
+
+
+def _buckets(runs: Sequence[FinishedRun]) -> str:
+    rows = []
+    for name, bucket in runs[0].result["test"]["buckets"].items():
+        cells = [f"<td>{bucket['n']:,}</td>"]
+        for number, run in enumerate(runs):
+            share = run.result["test"]["buckets"][name]["accuracy"]
+            bar = f'<div class="track"><i style="width:{100 * share:.1f}%"></i></div><span>{percent(share, 1)}</span>'
+            cells.append(f'<td class="bars"><div class="bar series-{number % COLOURS}">{bar}</div></td>')
+        rows.append(markup.row(name, cells))
+    heads = (_words(runs[0]).bucket, "examples", *(run.name for run in runs))
+    caption = "Accuracy on the test set, part by part. A row of few examples says little."
+    return markup.section(f"Accuracy by {_words(runs[0]).bucket}", markup.table(heads, rows, caption))
+
+
+def _mistakes(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> str:
+    first = runs[0]
+    wrong = mistakes(first, examples, MISTAKES)
+    if not wrong:
+        return markup.section("Mistakes", f"<p>{escape(first.name)} makes none on the test set.</p>")
+    answers = [wrong, *(samples(run, [sample.example for sample in wrong]) for run in runs[1:])]
+    rows = []
+    for given in zip(*answers, strict=True):
+        example = given[0].example
+        cells = [f'<td class="tokens">{escape(" ".join(example.sentences[0]))}</td><td>{escape(example.label)}</td>']
+        for sample in given:
+            answer = f"{sample.prediction.label} ({percent(sample.certainty, 0)})"
+            kind = "right" if sample.is_right else "wrong"
+            cells.append(f'<td class="{kind}">{escape(answer)}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    caption = (
+        f"The first test examples that {first.name} gets wrong, with the right answer and what each model says; "
+        "in brackets how sure it is of it."
+    )
+    heads = ("example", "right", *(run.name for run in runs))
+    return markup.section("Mistakes", markup.table(heads, rows, caption))
+
+
+def _settings(runs: Sequence[FinishedRun]) -> str:
+    facts = [("data", [_plain(runs[0].experiment.data)])]
+    for run in runs:
+        position = run.result["position"]
+        done = f"{position['step']:,} steps, the checkpoint of step {position['best_step']:,} kept"
+        skipped = f", {position['skipped']} steps not finite and skipped" if position["skipped"] else ""
+        parts = [_plain(part) for part in (run.experiment.encoder, run.experiment.classifier, run.experiment.training)]
+        facts.append((run.name, [", ".join(_circumstances(run)), done + skipped, *parts]))
+    entries = "\n".join(f"<dt>{escape(name)}</dt><dd>{'<br>'.join(map(escape, texts))}</dd>" for name, texts in facts)
+    configs = "\n".join(
+        f"<details><summary>config.json of {escape(run.name)}</summary>"
+        f"<pre>{escape(json.dumps(run.experiment.to_dict(), indent=2, ensure_ascii=False))}</pre></details>"
+        for run in runs
+    )
+    return markup.section("What was run", f"<dl>\n{entries}\n</dl>\n{configs}")
+
+
+def _plain(config: Any) -> str:
+    """A config on one line, as far as readers ask first; the whole of it stands below."""
+    shown = {key: " ".join(value) if isinstance(value, tuple) else value for key, value in vars(config).items()}
+    if isinstance(config, TrainingConfig):
+        limit = "epochs" if config.budget is None else "budget"
+        shown = {key: shown[key] for key in (limit, "batch_size", "optimiser", "learning_rate", "schedule")}
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in shown.items() if value is not None)
