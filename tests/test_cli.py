@@ -56,10 +56,10 @@ class TestHelp:
     def test_overview_names_every_verb(self, capsys):
         assert main([]) == 0
         text = capsys.readouterr().out
-        for verb in ("demo", "train", "evaluate", "parse", "data", "doctor"):
+        for verb in ("demo", "train", "evaluate", "parse", "data", "report", "doctor"):
             assert re.search(rf"^  {verb} +[A-Z]", text, re.MULTILINE)
 
-    @pytest.mark.parametrize("verb", ["demo", "train", "evaluate", "parse", "data", "doctor"])
+    @pytest.mark.parametrize("verb", ["demo", "train", "evaluate", "parse", "data", "report", "doctor"])
     def test_each_verb_explains_every_flag(self, verb, capsys):
         with pytest.raises(SystemExit) as stop:
             main([verb, "--help"])
@@ -300,6 +300,19 @@ class TestData:
     )
     def test_bad_flags(self, words, message, capsys):
         assert message in error_of(capsys, "data", "listops", *words.split())
+
+
+class TestReport:
+    def test_writes_a_page_about_runs(self, run, lstm, tmp_path, capsys):
+        out = tmp_path / "page.html"
+        assert main(["report", run, lstm, "--out", str(out)]) == 0
+        assert str(out) in capsys.readouterr().out
+        assert "Ordered Memory and LSTM on ListOps" in out.read_text()
+
+    def test_what_is_no_run(self, tmp_path, capsys):
+        assert "no run" in error_of(capsys, "report", str(tmp_path), "--out", str(tmp_path / "page.html"))
+        assert "at least one run" in error_of(capsys, "report", "--out", str(tmp_path / "page.html"))
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestDoctorAndMain:

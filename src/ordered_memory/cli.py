@@ -416,6 +416,24 @@ def demo(argv: Sequence[str]) -> int:
     return 0
 
 
+@dataclass
+class ReportArguments:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """Directories of finished runs on the same data."""
+    out: Path = Path("report.html")
+    """The page to write."""
+
+
+def report(argv: Sequence[str]) -> int:
+    """Write a page about finished runs: figures, learning curves, trees, pointers, mistakes."""
+    arguments = _parse(ReportArguments, argv, "report", report.__doc__)
+
+    from ordered_memory.reproduce.report import write_report
+
+    print(f"written to {write_report(arguments.runs, arguments.out)}")
+    return 0
+
+
 def _task_of(model: Classifier) -> tuple[Any, Any]:
     """The task of a checkpoint, and the config of the data it was trained on, if the checkpoint tells."""
     if model.task not in TASKS:
@@ -483,6 +501,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "evaluate": evaluate,
     "parse": parse,
     "data": data,
+    "report": report,
     "doctor": doctor,
 }
 

@@ -1,0 +1,57 @@
+"""The README's figures, rendered from `results/`: none is typed by hand.
+
+python -m ordered_memory.reproduce.readme README.md results/listops-demo
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ordered_memory import atomic
+from ordered_memory.errors import InputError
+from ordered_memory.reproduce.runs import MODEL_NAMES, percent
+from ordered_memory.training.progress import duration
+
+BEGIN, END = "<!-- figures: made by ordered_memory.reproduce.readme -->", "<!-- end of figures -->"
+
+
+def figures(results: Sequence[dict[str, Any]]) -> str:
+    """A table of finished runs on the same data, and the floors below them."""
+    lines = ["| | accuracy | F1 of its trees | parameters | training |", "| --- | ---: | ---: | ---: | ---: |"]
+    for result in results:
+        test, name = result["test"], MODEL_NAMES.get(result["model"], result["model"])
+        figure = (percent(test["accuracy"]), percent(test["f1"]), f"{result['parameters']:,}")
+        lines.append(f"| {name} | {' | '.join(figure)} | {duration(result['position']['seconds'])} |")
+    first = results[0]
+    floor, name = max((f1, name) for name, (f1, _) in first["trivial_f1"].items())
+    lines.append(
+        f"| the commonest answer; {name}-branching trees | {percent(first['majority'])} | {percent(floor)} | | |"
+    )
+    seeds = {f"seed {result['seed']}" for result in results}
+    told = f"{first['test']['n']:,} test examples, {', '.join(sorted(seeds))}, {first['cores']} threads"
+    return "\n".join(
+        [*lines, "", f"*{told}, commit {first['commit']}; the checkpoints were picked on validation data.*"]
+    )
+
+
+def render(text: str, results: Sequence[dict[str, Any]]) -> str:
+    """The text with the figures between its two marks."""
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise InputError(f"the text must hold {BEGIN} and {END}, once each")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{figures(results)}\n{END}{rest.split(END)[1]}"
+
+
+def load_results(folder: Path) -> list[dict[str, Any]]:
+    """Results of a folder, Ordered Memory first."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise InputError(f"{folder}: there are no results")
+    return sorted(found, key=lambda result: result["model"] != "ordered-memory")
+
+
+if __name__ == "__main__":
+    readme, folder = map(Path, sys.argv[1:])
+    atomic.write_text(readme, render(readme.read_text(encoding="utf-8"), load_results(folder)))
