@@ -41,9 +41,9 @@ def write_json(path: Path, values: Any) -> None:
 
 def read_json(path: Path) -> Any:
     with explained(path, "read"):
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     try:
-        return json.loads(text)
+        return json.loads(content.decode("utf-8"))
     except ValueError as error:
         raise InputError(f"{path}: not JSON, or cut short: {error}") from None
 
@@ -52,20 +52,20 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
     """The directory as `fill` fills it, in place of the one there. `recover` mends what a kill between renames left."""
     unfinished, replaced = _beside(path, "unfinished"), _beside(path, "replaced")
     with explained(path, "written"):
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: a file of this name is in the way of a directory")
         try:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            recover(path)
             unfinished.mkdir(parents=True)
             fill(unfinished)
             for file in unfinished.iterdir():
                 _sync(file)
-            shutil.rmtree(replaced, ignore_errors=True)
             if path.exists():
                 path.rename(replaced)
             unfinished.rename(path)
             _sync(path.parent)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.rmtree(replaced, ignore_errors=True)
+            recover(path)  # whatever went wrong, the former directory is where it was
 
 
 def whole(path: Path) -> Path:

@@ -26,7 +26,7 @@ from ordered_memory.errors import InputError
 from ordered_memory.trees import Spans, Tree
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
-CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+FILES = CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
 
 class Batch(NamedTuple):
@@ -86,9 +86,11 @@ class Classifier(nn.Module):
         encoder: EncoderConfig | None = None,
         config: ClassifierConfig | None = None,
         task: str | None = None,
+        card: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.vocabulary, self.labels, self.model_name, self.task = vocabulary, tuple(labels), model, task
+        self.card = card or {}  # plain values that tell where the model comes from: data, seed, commit, figures
         self.encoder_config = ENCODER_CONFIGS[model]() if encoder is None else encoder
         self.config = ClassifierConfig() if config is None else config
         self.embedding = nn.Embedding(len(vocabulary), self.config.embedding_size, padding_idx=PADDING)
@@ -136,7 +138,14 @@ class Classifier(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Writes the folder whole: `config.json` and `weights.safetensors`, all that `from_pretrained` needs."""
-        atomic.write_directory(Path(folder), self.write_files)
+        path = Path(folder).resolve()
+        with atomic.explained(path, "written"):
+            others = sorted(item.name for item in path.iterdir() if item.name not in FILES) if path.is_dir() else []
+        if others:
+            raise InputError(
+                f"{path}: holds {others[0]!r}, which a checkpoint would take the place of: name a new folder"
+            )
+        atomic.write_directory(path, self.write_files)
 
     def write_files(self, folder: Path) -> None:
         """The two files into a folder that is there."""
@@ -149,6 +158,7 @@ class Classifier(nn.Module):
             "classifier": dataclasses.asdict(self.config),
             "vocabulary": self.vocabulary.to_dict(),
             "labels": list(self.labels),
+            "card": self.card,
         }
         atomic.write_json(folder / CONFIG, values)
         save_tensors(folder / WEIGHTS, self.state_dict())
@@ -162,15 +172,26 @@ class Classifier(nn.Module):
         if not isinstance(values, dict) or values.get("format") != 1:
             raise InputError(f"{where}: not a checkpoint that this version ({__version__}) reads")
         model = values.get("model")
-        if model not in ENCODER_CONFIGS:
+        if not isinstance(model, str) or model not in ENCODER_CONFIGS:
             raise InputError(f"{where}: model is {model!r}, and must be one of {', '.join(ENCODER_CONFIGS)}")
+        task = values.get("task")
+        if not isinstance(task, str | None):
+            raise InputError(f"{where}: 'task' is {task!r}, and must be a name")
+        labels = _entry(values, "labels", list, where)
+        if not labels or not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
+            raise InputError(f"{where}: 'labels' must be different strings, at least one")
+        try:
+            vocabulary = Vocabulary.from_dict(_entry(values, "vocabulary", dict, where))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
         made = cls(
-            Vocabulary.from_dict(_entry(values, "vocabulary", dict, where)),
-            _entry(values, "labels", list, where),
+            vocabulary,
+            labels,
             model,
             from_dict(ENCODER_CONFIGS[model], values.get("encoder"), f"{where}: encoder"),
             from_dict(ClassifierConfig, values.get("classifier"), f"{where}: classifier"),
-            values.get("task"),
+            task,
+            _entry(values, "card", dict, where),
         )
         made.load_state_dict_checked(folder / WEIGHTS)
         return made.eval()
@@ -217,13 +238,14 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 def find_checkpoint(name: str | Path) -> Path:
     """The checkpoint's folder: `best` of a run directory, the folder itself, or one of those shipped."""
     folder = Path(name)
-    for candidate in (atomic.whole(folder / "best"), folder):
-        if (candidate / WEIGHTS).exists():
-            return candidate
+    with atomic.explained(folder, "read"):
+        for candidate in (atomic.whole(folder / "best"), folder):
+            if (candidate / WEIGHTS).exists():
+                return candidate
     if str(name) in shipped():
         return Path(str(files("ordered_memory") / "checkpoints" / str(name)))
     if folder.is_dir():
-        if (folder / "last").is_dir():
+        if atomic.whole(folder / "last").is_dir():
             raise InputError(f"{folder}: the run has not evaluated yet, so it has no best checkpoint")
         raise InputError(f"{folder}: neither a run directory nor a checkpoint: it holds no {WEIGHTS}")
     names = ", ".join(shipped()) or "none in this version"

@@ -5,6 +5,7 @@ No torch here, so that `om --help` answers at once.
 
 import dataclasses
 import difflib
+import math
 import re
 import types
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ def require_rate(name: str, value: float) -> None:
 
 
 def require_positive(name: str, value: float) -> None:
-    require(value > 0, f"{name} is {value}, and must be greater than 0")
+    require(0 < value < math.inf, f"{name} is {value}, and must be greater than 0, and finite")
 
 
 @dataclass(frozen=True)
@@ -139,13 +140,14 @@ class TrainingConfig:
     """Time between saves of the state from which `--resume` goes on."""
 
     def __post_init__(self) -> None:
-        require(self.seed >= 0, f"seed is {self.seed}, and must be at least 0")
+        require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
         for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after"):
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
-            require(getattr(self, name) >= 0, f"{name} is {getattr(self, name)}, and must not be negative")
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"{name} is {value}, and must be at least 0, and finite")
         if self.budget is not None:
             parse_duration(self.budget)
 
@@ -175,9 +177,11 @@ class Experiment:
         require(isinstance(values, dict), f"{where}: not a JSON object")
         task, model = values.get("task", cls.task), values.get("model", cls.model)
         for name, given, known in (("task", task, TASKS), ("model", model, ENCODER_CONFIGS)):
-            require(given in known, f"{where}: {name} is {given!r}, and must be one of {', '.join(known)}")
+            known_name = isinstance(given, str) and given in known
+            require(known_name, f"{where}: {name} is {given!r}, and must be one of {', '.join(known)}")
         parts = {"data": TASKS[task].config_type, "encoder": ENCODER_CONFIGS[model]}
-        return from_dict(cls, values, where, parts)
+        own_defaults: dict[str, Any] = {name: {} for name in parts}  # of this task and model, not those of the class
+        return from_dict(cls, own_defaults | values, where, parts)
 
 
 def from_dict(kind: type[Config], values: Any, where: str, parts: dict[str, Any] | None = None) -> Config:
@@ -225,5 +229,5 @@ def parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     hours, minutes, seconds = (float(part or 0) for part in match.groups()) if match else (0.0, 0.0, 0.0)
     total = 3600 * hours + 60 * minutes + seconds
-    require(total > 0, f"budget is {text!r}, and must be a time such as 90s, 5m or 1h30m")
+    require(0 < total < math.inf, f"budget is {text!r}, and must be a time such as 90s, 5m or 1h30m")
     return total

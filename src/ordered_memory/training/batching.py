@@ -28,6 +28,8 @@ class Dataset:
         rows, labels = [], []
         numbers = {label: number for number, label in enumerate(model.labels)}
         for place, example in enumerate(examples, 1):
+            if not example.sentences[0]:
+                raise InputError(f"example {place}: the sequence is empty")
             try:
                 rows.append(np.array(model.vocabulary.encode(example.sentences[0]), dtype=np.int64))
             except InputError as error:
@@ -43,7 +45,7 @@ class Dataset:
 
     def batch(self, indices: Sequence[int] | NDArray[np.int64], model: Classifier) -> Batch:
         """Those examples, padded, on the model's device."""
-        return model.collate([self.rows[index] for index in indices], self.labels[indices])
+        return model.collate([self.rows[index] for index in indices], self.labels[np.asarray(indices)])
 
 
 def epoch_batches(lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ordered_memory.classifier import Classifier
+from ordered_memory.errors import InputError
 from ordered_memory.scoring import by_bucket, count_spans, total
 from ordered_memory.tasks import Example
 from ordered_memory.training.batching import Dataset, evaluation_batches
@@ -55,6 +56,8 @@ def evaluate(
     **options: Any,
 ) -> Evaluation:
     """Runs the model on every example; `progress` is told how many are done. Options go to the encoder's `parse`."""
+    if not examples:
+        raise InputError("there are no examples to evaluate on")
     started = time.perf_counter()
     training, dataset = model.training, dataset or Dataset.encode(examples, model)
     model.eval()
@@ -91,6 +94,8 @@ def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[fl
     generator = np.random.Generator(np.random.PCG64(seed))
     gold = [example.trees[0].spans for example in examples if example.trees]
     sentences = [example.sentences[0] for example in examples if example.trees]
+    if not gold:
+        return {}
     floors = {}
     for name, make in TRIVIAL.items():
         guesses = [make(tokens, generator).spans for tokens in sentences]

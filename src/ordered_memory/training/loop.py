@@ -51,15 +51,25 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
         if resume:
             run.position = directory.load_last(model, run.optimiser)
         if not run.position.finished:
-            with _signals_asked() as asked:
-                run.until_done(asked)
+            try:
+                with _signals_asked() as asked:
+                    run.until_done(asked)
+            finally:
+                progress.stop()  # however it ended, the terminal is given back
         return run.finish()
 
 
 def make_classifier(experiment: Experiment, task: Task) -> Classifier:
-    """A fresh model for a task."""
+    """A fresh model for a task, whose card tells what it is trained on."""
+    values = experiment.to_dict()
     return Classifier(
-        task.vocabulary, task.labels, experiment.model, experiment.encoder, experiment.classifier, experiment.task
+        task.vocabulary,
+        task.labels,
+        experiment.model,
+        experiment.encoder,
+        experiment.classifier,
+        experiment.task,
+        card={"data": values["data"], "training": values["training"], "commit": commit()},
     )
 
 
@@ -113,10 +123,9 @@ class _Run:
                     self.directory.save_last(self.model, self.optimiser, position)
                     saved = time.perf_counter()
                 if stop and not position.finished:
-                    self.progress.stop()
                     raise Interrupted
-            position.epoch, position.batch = position.epoch + 1, 0
-        self.progress.stop()
+            if not position.finished:
+                position.epoch, position.batch = position.epoch + 1, 0
 
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step whose loss or gradient is not finite is never applied, but counted."""
@@ -252,8 +261,10 @@ def _signals_asked() -> Iterator[list[int]]:
         signal.signal(number, former[signal.Signals(number)])
 
     numbers = (signal.SIGINT, signal.SIGTERM)
+    former = {number: signal.getsignal(number) for number in numbers}  # before a signal can call `note`
     try:
-        former = {number: signal.signal(number, note) for number in numbers}
+        for number in numbers:
+            signal.signal(number, note)
     except ValueError:  # not in the main thread: somebody else minds the signals
         yield asked
         return

@@ -47,7 +47,9 @@ class Live:
         config = experiment.training
         goal = f"for {config.budget}" if config.budget else f"{config.epochs} epochs of {steps_per_epoch} steps"
         again = f", from step {position.step}" if position.step else ""
-        self.console.print(f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False)
+        self.console.print(
+            f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True
+        )
         self.began, self.told = time.perf_counter(), time.perf_counter()
         self.first_step, self.first_share, self.examples = position.step, share, config.batch_size
         if self.console.is_terminal:
@@ -62,7 +64,7 @@ class Live:
             self.bar.update(self.bar_task, completed=share, description=self._state(position, share, now))
         elif now - self.told >= self.interval:
             self.told = now
-            self.console.print(f"  {self._state(position, share, now)}", highlight=False)
+            self.console.print(f"  {self._state(position, share, now)}", highlight=False, soft_wrap=True)
 
     def evaluated(self, record: dict[str, Any]) -> None:
         tree = "" if record["f1"] is None else f"  F1 {100 * record['f1']:6.2f}"
@@ -71,6 +73,7 @@ class Live:
             f"  step {record['step']:>6}  {duration(record['seconds']):>7}  loss {record['training_loss']:.3f}"
             f"  validation accuracy {100 * record['accuracy']:6.2f}{tree}{skipped}",
             highlight=False,
+            soft_wrap=True,
         )
 
     def stop(self) -> None:

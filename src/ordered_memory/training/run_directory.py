@@ -10,7 +10,7 @@ result.json     once it is finished: the figures
 import fcntl
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,11 +79,13 @@ class RunDirectory:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps a second process from training in the same directory."""
-        with atomic.explained(self.path, "locked"), (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{self.path}: another process is training here") from None
+        with ExitStack() as stack:
+            with atomic.explained(self.path, "locked"):
+                file = stack.enter_context((self.path / ".lock").open("w"))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise InputError(f"{self.path}: another process is training here") from None
             yield
 
     def experiment(self) -> Experiment:
@@ -127,6 +129,8 @@ class RunDirectory:
         """
         atomic.recover(self.path / "last")
         atomic.recover(self.path / "best")
+        for leftover in self.path.glob(".*.unfinished"):
+            leftover.unlink()
         folder = self.path / "last"
         if not folder.exists():
             self._forget_after(0)
@@ -135,8 +139,11 @@ class RunDirectory:
         position = from_dict(Position, atomic.read_json(where), str(where))
         model.load_state_dict_checked(folder / WEIGHTS)
         tensors = load_tensors(folder / OPTIMISER)
-        torch.set_rng_state(tensors.pop("generator"))
-        load_optimiser_tensors(optimiser, tensors)
+        try:
+            torch.set_rng_state(tensors.pop("generator"))
+            load_optimiser_tensors(optimiser, tensors)
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise InputError(f"{folder / OPTIMISER}: not the optimiser's state of this model: {error}") from None
         self._forget_after(position.step)
         return position
 
@@ -159,9 +166,12 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimiser_tensors(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Puts back what `optimiser_tensors` gave."""
+    """Puts back what `optimiser_tensors` gave, as copies: what was loaded may still be the file itself."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         number, name = key.split(".", 1)
-        state.setdefault(int(number), {})[name] = value
+        if int(number) >= len(parameters) or value.shape not in (torch.Size(), parameters[int(number)].shape):
+            raise ValueError(f"{key!r} has shape {tuple(value.shape)}")
+        state.setdefault(int(number), {})[name] = value.clone()
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,122 @@
+"""Every encoder through the one interface: vectors, lengths, parses, and options of its own."""
+
+import numpy as np
+import pytest
+import torch
+
+from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
+from ordered_memory.encoders import ENCODERS, make_encoder
+from ordered_memory.trees import Tree, induce_trees
+
+CONFIGS = {
+    "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0.2, attention_dropout=0.2),
+    "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.2),
+}
+LENGTHS = torch.tensor([3, 7, 1, 7, 2])
+
+
+def encoder_and_input(name, config=None):
+    torch.manual_seed(0)
+    encoder = make_encoder(name, 5, config or CONFIGS[name]).double().eval()
+    return encoder, torch.randn(7, len(LENGTHS), 5, dtype=torch.float64)
+
+
+def test_each_config_has_its_encoder():
+    assert ENCODERS.keys() == ENCODER_CONFIGS.keys() == CONFIGS.keys()
+
+
+@pytest.mark.parametrize("name", list(ENCODERS))
+class TestInterface:
+    def test_one_vector_for_each_row(self, name):
+        encoder, x = encoder_and_input(name)
+        encoding = encoder(x, LENGTHS)
+        assert encoding.vector.shape == (len(LENGTHS), encoder.output_size)
+        assert encoding.auxiliary_loss is None
+
+    def test_parse_gives_the_same_vector(self, name):
+        encoder, x = encoder_and_input(name)
+        torch.testing.assert_close(encoder.parse(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+
+    def test_trees_and_pointers_are_there_where_the_encoder_induces_them(self, name):
+        encoder, x = encoder_and_input(name)
+        parse = encoder.parse(x, LENGTHS)
+        assert (parse.spans is not None) == (parse.pointer is not None) == (encoder.trees == "latent")
+
+    def test_what_lies_past_a_rows_end_does_not_matter(self, name):
+        encoder, x = encoder_and_input(name)
+        other = torch.where((torch.arange(7)[:, None] < LENGTHS)[..., None], x, 1e6)
+        torch.testing.assert_close(encoder(other, LENGTHS).vector, encoder(x, LENGTHS).vector)
+
+    def test_rows_may_come_in_any_order(self, name):
+        encoder, x = encoder_and_input(name)
+        order = torch.tensor([4, 0, 3, 1, 2])
+        torch.testing.assert_close(encoder(x[:, order], LENGTHS[order]).vector, encoder(x, LENGTHS).vector[order])
+
+    def test_every_parameter_is_used(self, name):
+        encoder, x = encoder_and_input(name)
+        encoder(x, LENGTHS).vector.square().sum().backward()
+        for parameter_name, parameter in encoder.named_parameters():
+            assert parameter.grad is not None, parameter_name
+            assert torch.isfinite(parameter.grad).all(), parameter_name
+
+    def test_dropout_is_for_training_only(self, name):
+        encoder, x = encoder_and_input(name)
+        assert torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+        encoder.train()
+        assert not torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+
+
+class TestOrderedMemory:
+    def test_the_vector_is_the_bottom_candidate_after_the_last_token(self):
+        encoder, x = encoder_and_input("ordered-memory")
+        trace = encoder.memory.trace(x, lengths=LENGTHS)
+        for row, length in enumerate(LENGTHS.tolist()):
+            torch.testing.assert_close(encoder(x, LENGTHS).vector[row], trace.M_hat[0, length - 1, row, -1])
+
+    def test_spans_are_those_of_the_pointers_in_preorder(self):
+        encoder, x = encoder_and_input("ordered-memory")
+        parse = encoder.parse(x, LENGTHS)
+        for row, length in enumerate(LENGTHS.tolist()):
+            tokens = tuple(map(str, range(length)))
+            pointers = parse.pointer[row, :length].argmax(-1).numpy()
+            assert Tree(tokens, parse.spans[row]) == induce_trees([tokens], pointers[None], 4)[0]
+            assert Tree.from_spans(tokens, parse.spans[row]) == Tree(tokens, parse.spans[row])
+
+    def test_a_hard_pointer_and_another_number_of_slots(self):
+        encoder, x = encoder_and_input("ordered-memory")
+        parse = encoder.parse(x, LENGTHS, pointer="hard", num_slots=9)
+        assert parse.pointer.shape == (5, 7, 9)
+        assert set(np.unique(parse.pointer.detach())) == {0.0, 1.0}
+
+    def test_wrong_options_are_refused(self):
+        encoder, x = encoder_and_input("ordered-memory")
+        with pytest.raises(ValueError, match="pointer must be 'soft' or 'hard', got 'firm'"):
+            encoder.parse(x, LENGTHS, pointer="firm")
+        with pytest.raises(ValueError, match="num_slots must be greater than zero, got 0"):
+            encoder.parse(x, LENGTHS, num_slots=0)
+        with pytest.raises(TypeError, match="beams"):
+            encoder.parse(x, LENGTHS, beams=3)
+
+    @pytest.mark.parametrize("changed", [{"attention": "paper"}, {"cell": "tree-rnn"}, {"threshold": 0.0}])
+    def test_the_config_reaches_the_layer(self, changed):
+        config = OrderedMemoryConfig(hidden_size=6, num_slots=4, **changed)
+        encoder, _ = encoder_and_input("ordered-memory", config)
+        for name, value in changed.items():
+            assert getattr(encoder.memory, name) == value
+        assert encoder.memory.num_slots == 4
+
+
+class TestLSTM:
+    def test_the_vector_is_the_last_layers_last_state(self):
+        encoder, x = encoder_and_input("lstm")
+        for row, length in enumerate(LENGTHS.tolist()):
+            output, _ = encoder.lstm(x[:length, row])
+            torch.testing.assert_close(encoder(x, LENGTHS).vector[row], output[-1])
+
+    def test_one_layer_with_dropout_does_not_warn(self):
+        make_encoder("lstm", 5, LSTMConfig(hidden_size=6, num_layers=1, dropout=0.5))
+
+    def test_options_are_refused(self):
+        encoder, x = encoder_and_input("lstm")
+        with pytest.raises(TypeError, match="pointer"):
+            encoder.parse(x, LENGTHS, pointer="hard")

@@ -1,0 +1,47 @@
+"""Presets: those that the README names are there, and each can be trained with each model."""
+
+import pytest
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
+from ordered_memory.errors import InputError
+from ordered_memory.presets import DEFAULTS, PRESETS, preset
+from ordered_memory.tasks import TASKS
+
+
+def test_each_task_has_a_preset_of_its_own():
+    assert DEFAULTS.keys() == TASKS.keys()
+    for task, name in DEFAULTS.items():
+        assert preset(task) is PRESETS[name]
+        assert PRESETS[name].task == task
+
+
+@pytest.mark.parametrize("model", ENCODER_CONFIGS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_preset_makes_each_model(name, model):
+    experiment = preset(PRESETS[name].task, name, model)
+    assert experiment.model == model
+    assert type(experiment.encoder) is ENCODER_CONFIGS[model]
+    task = TASKS[experiment.task](experiment.data)
+    made = Classifier(task.vocabulary, task.labels, model, experiment.encoder, experiment.classifier)
+    assert made.predict("[MAX 2 [MIN 4 7 ] 0 ]").label in task.labels
+
+
+def test_another_model_changes_the_encoder_only():
+    ours, other = preset("listops", "listops-demo"), preset("listops", "listops-demo", "lstm")
+    assert isinstance(ours.encoder, OrderedMemoryConfig)
+    assert isinstance(other.encoder, LSTMConfig)
+    assert (ours.data, ours.classifier, ours.training) == (other.data, other.classifier, other.training)
+
+
+def test_the_papers_setting_of_listops():
+    paper = PRESETS["listops-paper"]
+    assert (paper.encoder.hidden_size, paper.encoder.num_slots) == (128, 21)
+    assert (paper.encoder.dropout, paper.encoder.attention_dropout) == (0.1, 0.3)
+    assert (paper.data.pool_size, paper.data.test_size, paper.data.train_max_length) == (100_000, 10_000, 50)
+    assert (paper.training.batch_size, paper.training.learning_rate, paper.training.clip) == (128, 1e-3, 1.0)
+
+
+def test_an_unknown_preset_names_those_there_are():
+    with pytest.raises(InputError, match="--preset tiny: listops has no such preset; there are listops-paper, "):
+        preset("listops", "tiny")

@@ -1,0 +1,42 @@
+"""One tiny experiment that every test of training shares: hundredths of a second an epoch, with dropout everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ordered_memory.config import ClassifierConfig, Experiment, LSTMConfig, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.tasks.listops import ListOpsConfig
+
+
+def tiny(model: str = "ordered-memory", **training: Any) -> Experiment:
+    """Four steps an epoch."""
+    encoders = {
+        "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2),
+        "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.2),
+    }
+    return Experiment(
+        model=model,
+        data=ListOpsConfig(
+            pool_size=36, test_size=8, validation_size=8, max_depth=2, max_arguments=3, train_max_length=None
+        ),
+        encoder=encoders[model],
+        classifier=ClassifierConfig(embedding_size=5),
+        training=TrainingConfig(**{"epochs": 3, "batch_size": 5, "learning_rate": 0.01, **training}),
+    )
+
+
+def everything_that_lasts(run: Path) -> dict[str, Any]:
+    """All that a run leaves behind, byte for byte, but for the times in it."""
+    found: dict[str, Any] = {
+        str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*.safetensors"))
+    }
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    found["metrics.jsonl"] = [{**json.loads(line), "seconds": None} for line in lines]
+    found["position"] = {**json.loads((run / "last" / "position.json").read_text()), "seconds": None}
+    for name in ("config.json", "best/config.json", "last/config.json"):
+        found[name] = (run / name).read_bytes()
+    result = json.loads((run / "result.json").read_text())
+    for part in (result["validation"], result["test"], result["position"]):
+        part["seconds"] = None
+    found["result.json"] = result
+    return found

@@ -1,0 +1,122 @@
+"""Batches: every example once, rows of like length together, and an order that seed and epoch fix."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import LSTMConfig
+from ordered_memory.errors import InputError
+from ordered_memory.tasks import Example
+from ordered_memory.tasks.listops import VOCABULARY
+from ordered_memory.training.batching import POOL, Dataset, epoch_batches, evaluation_batches
+
+LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
+
+
+@pytest.fixture(scope="module")
+def model() -> Classifier:
+    return Classifier(VOCABULARY, tuple("0123456789"), "lstm", LSTMConfig(hidden_size=2))
+
+
+def example(text: str, label: str = "0") -> Example:
+    return Example((tuple(text.split()),), label)
+
+
+class TestDataset:
+    def test_ids_labels_and_lengths(self, model):
+        dataset = Dataset.encode([example("[MAX 2 9 ]", "9"), example("7", "7")], model)
+        assert [row.tolist() for row in dataset.rows] == [VOCABULARY.encode(["[MAX", "2", "9", "]"]), [8]]
+        assert dataset.labels.tolist() == [9, 7]
+        assert dataset.lengths.tolist() == [4, 1]
+        assert len(dataset) == 2
+
+    @pytest.mark.parametrize("kind", [list, tuple, np.array])
+    def test_a_batch_holds_the_examples_asked_for(self, model, kind):
+        dataset = Dataset.encode([example(str(digit), str(digit)) for digit in range(5)], model)
+        batch = dataset.batch(kind([3, 1, 4]), model)
+        assert batch.labels.tolist() == [3, 1, 4]
+        assert batch.tokens.tolist() == [[4, 2, 5]]
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            (example("[MAX 2 eight ]"), "example 2: unknown token 'eight' at token 3"),
+            (example("[MAX 2 8 ]", "ten"), "example 2: label 'ten' is not one of the model's: 0, 1"),
+            (example(""), "example 2: the sequence is empty"),
+        ],
+    )
+    def test_an_example_that_the_model_cannot_read_is_told_by_its_number(self, model, bad, message):
+        with pytest.raises(InputError, match=message):
+            Dataset.encode([example("1"), bad], model)
+
+
+class TestEpochs:
+    @given(lengths=LENGTHS, batch_size=st.integers(1, 40), seed=st.integers(0, 2**64), epoch=st.integers(0, 1000))
+    def test_an_epoch_has_every_example_once(self, lengths, batch_size, seed, epoch):
+        batches = epoch_batches(lengths, batch_size, seed, epoch)
+        assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+        assert len(batches) == -(-len(lengths) // batch_size)
+        sizes = sorted(map(len, batches), reverse=True)
+        assert set(sizes[:-1]) <= {batch_size}
+        assert 0 < sizes[-1] <= batch_size
+
+    @given(lengths=LENGTHS, batch_size=st.integers(1, 40), seed=st.integers(0, 99), epoch=st.integers(0, 99))
+    def test_the_arguments_fix_it(self, lengths, batch_size, seed, epoch):
+        np.random.seed(0)  # noqa: NPY002 - the global generator must not matter
+        first = epoch_batches(lengths, batch_size, seed, epoch)
+        np.random.seed(1)  # noqa: NPY002
+        again = epoch_batches(lengths.copy(), batch_size, seed, epoch)
+        assert [batch.tolist() for batch in first] == [batch.tolist() for batch in again]
+
+    def test_epochs_and_seeds_differ(self):
+        lengths = np.random.default_rng(0).integers(1, 50, 1000)
+        orders = {
+            (seed, epoch): np.concatenate(epoch_batches(lengths, 32, seed, epoch)).tobytes()
+            for seed in range(5)
+            for epoch in range(5)
+        }
+        assert len(set(orders.values())) == 25
+
+    def test_rows_of_like_length_are_together(self):
+        lengths = np.random.default_rng(0).integers(1, 101, 64 * POOL)
+        batches = epoch_batches(lengths, 64, seed=0, epoch=0)
+        padded = sum(len(batch) * lengths[batch].max() for batch in batches)
+        assert padded < 1.03 * lengths.sum()
+
+    def test_short_batches_do_not_all_come_first(self):
+        lengths = np.random.default_rng(0).integers(1, 101, 64 * POOL)
+        longest = np.array([lengths[batch].max() for batch in epoch_batches(lengths, 64, seed=0, epoch=0)])
+        assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.5
+
+    def test_a_batch_does_not_meet_again_in_the_next_epoch(self):
+        """With more than one pool, who is with whom changes too, not the batches' order only."""
+        lengths = np.random.default_rng(0).integers(1, 50, 3 * POOL * 4)
+        first, second = (
+            {frozenset(batch.tolist()) for batch in epoch_batches(lengths, 4, 0, epoch)} for epoch in (0, 1)
+        )
+        assert len(first & second) < len(first) / 10
+
+
+class TestEvaluation:
+    @given(lengths=LENGTHS, tokens=st.integers(1, 500), most=st.integers(1, 50))
+    def test_every_example_once_and_no_batch_too_large(self, lengths, tokens, most):
+        batches = evaluation_batches(lengths, tokens, most)
+        assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+        for batch in batches:
+            assert 1 <= len(batch) <= most
+            assert len(batch) == 1 or len(batch) * lengths[batch].max() <= tokens
+
+    @given(lengths=LENGTHS)
+    def test_the_shortest_come_first(self, lengths):
+        ordered = lengths[np.concatenate(evaluation_batches(lengths, 200))]
+        assert (np.diff(ordered) >= 0).all()
+
+    @given(lengths=LENGTHS, tokens=st.integers(1, 500), most=st.integers(1, 50))
+    def test_batches_are_as_large_as_they_may_be(self, lengths, tokens, most):
+        batches = evaluation_batches(lengths, tokens, most)
+        for batch, following in pairwise(batches):
+            assert len(batch) == most or (len(batch) + 1) * lengths[following[0]] > tokens

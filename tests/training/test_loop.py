@@ -1,0 +1,571 @@
+"""Training: a task is learned for real, a killed run ends in the same bits, and nothing but the config decides."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+import pytest
+import torch
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import ClassifierConfig, Experiment, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.errors import InputError
+from ordered_memory.tasks import TASKS, Example
+from ordered_memory.tasks.listops import ListOps
+from ordered_memory.training import loop
+from ordered_memory.training.loop import Interrupted, learning_rate, train
+from ordered_memory.training.progress import Silent
+from ordered_memory.training.run_directory import Position, RunDirectory, optimiser_tensors
+from ordered_memory.trees import left_branching, right_branching
+from ordered_memory.vocabulary import Vocabulary
+from tests.test_atomic import largest_file
+from tests.training import everything_that_lasts, tiny
+
+
+class Listener(Silent):
+    """Calls back after every step, and counts the stops."""
+
+    def __init__(self, after_step: Callable[[Position], None] = lambda _: None) -> None:
+        self.after_step, self.stops = after_step, 0
+
+    def step(self, position: Position, share: float) -> None:  # noqa: ARG002
+        self.after_step(position)
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+@pytest.fixture(autouse=True)
+def _no_commit(monkeypatch):
+    """Runs are compared byte for byte, and the source tree may change under them."""
+    monkeypatch.setattr(loop, "commit", lambda: None)
+
+
+@pytest.fixture
+def made(monkeypatch) -> SimpleNamespace:
+    """The model and the optimiser of the run, once it has made them."""
+    kept = SimpleNamespace()
+    make_classifier, make_optimiser = loop.make_classifier, loop.make_optimiser
+
+    def keep_model(*arguments: Any) -> Classifier:
+        kept.model = make_classifier(*arguments)
+        return kept.model
+
+    def keep_optimiser(*arguments: Any) -> torch.optim.Optimizer:
+        kept.optimiser = make_optimiser(*arguments)
+        return kept.optimiser
+
+    monkeypatch.setattr(loop, "make_classifier", keep_model)
+    monkeypatch.setattr(loop, "make_optimiser", keep_optimiser)
+    return kept
+
+
+@pytest.fixture
+def script(monkeypatch) -> Callable[[list[float]], None]:
+    """Validation accuracy as told, one evaluation after the other; the last one stays."""
+    evaluate = loop.evaluate
+
+    def tell(accuracies: list[float]) -> None:
+        left = iter(accuracies)
+
+        def scripted(*arguments: Any, dataset: Any = None, **options: Any) -> Any:
+            found = evaluate(*arguments, dataset=dataset, **options)
+            return found if dataset is None else dataclasses.replace(found, accuracy=next(left, accuracies[-1]))
+
+        monkeypatch.setattr(loop, "evaluate", scripted)
+
+    return tell
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    return RunDirectory(folder).metrics()
+
+
+def last_position(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "last" / "position.json").read_text())
+    return values
+
+
+@dataclass(frozen=True)
+class TournamentConfig:
+    """Rock, paper, scissors in a row: the winner of two meets the next, from this end on."""
+
+    begin: Literal["left", "right"] = "left"
+
+
+class Tournament:
+    """Who wins depends on the order of the games, so that the labels alone tell the tree: no game is associative."""
+
+    name: ClassVar[str] = "tournament"
+    config_type: ClassVar[type] = TournamentConfig
+    labels = ("rock", "paper", "scissors")
+    vocabulary = Vocabulary(labels)
+
+    def __init__(self, config: TournamentConfig) -> None:
+        self.config = config
+
+    def splits(self) -> dict[str, list[Example]]:
+        """All rows of two to six, shuffled: 653 to learn from, 220 to validate, 216 that are never seen."""
+        rows = [row for length in range(2, 7) for row in itertools.product(self.labels, repeat=length)]
+        random.Random(0).shuffle(rows)
+        examples = [self.example(row) for row in rows]
+        return {"train": examples[:653], "validation": examples[653:873], "test": examples[873:]}
+
+    def example(self, row: tuple[str, ...]) -> Example:
+        if self.config.begin == "left":
+            return Example((row,), functools.reduce(self.winner, row), (left_branching(row),))
+        return Example((row,), functools.reduce(self.winner, row[::-1]), (right_branching(row),))
+
+    def winner(self, one: str, other: str) -> str:
+        one_beats_other = (self.labels.index(one) - self.labels.index(other)) % 3 == 1
+        return one if one_beats_other else other
+
+    def bucket(self, example: Example) -> str:
+        return str(len(example.sentences[0]))
+
+
+class TestLearning:
+    # From the left every seed that was tried finds every bracket; from the right, where a whole row waits on the stack
+    # until its end, some seeds miss a few of those that a draw leaves open.
+    @pytest.mark.parametrize(("begin", "least_f1", "other_end"), [("left", 1.0, "right"), ("right", 0.85, "left")])
+    def test_a_task_is_learned_from_labels_alone_with_the_right_trees(
+        self, tmp_path, monkeypatch, begin, least_f1, other_end
+    ):
+        """The same sentences, read from the left or from the right: only the labels say which."""
+        monkeypatch.setitem(TASKS, "tournament", Tournament)
+        experiment = Experiment(
+            task="tournament",
+            data=TournamentConfig(begin),
+            encoder=OrderedMemoryConfig(hidden_size=32, num_slots=5, dropout=0.2, attention_dropout=0.3),
+            classifier=ClassifierConfig(embedding_size=16, input_dropout=0.0, output_dropout=0.0),
+            training=TrainingConfig(
+                seed=7,
+                epochs=9,
+                batch_size=32,
+                learning_rate=0.01,
+                beta1=0.9,
+                schedule="cosine",
+                warmup=0.02,
+                evaluate_every=1000,  # at the end only
+            ),
+        )
+        result = train(experiment, tmp_path / "run", Silent())
+        assert result["test"]["n"] == 216
+        assert result["test"]["accuracy"] == 1.0
+        assert result["test"]["f1"] >= least_f1
+        assert result["trivial_f1"][other_end][0] < 0.4
+
+
+class TestSeeds:
+    @pytest.mark.parametrize("model", ["ordered-memory", "lstm"])
+    def test_the_same_seed_gives_the_same_bits_and_another_seed_others(self, tmp_path, model):
+        for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+            torch.manual_seed(len(name))  # what was drawn before must not matter
+            train(tiny(model, seed=seed), tmp_path / name, Silent())
+        one, two, other = (everything_that_lasts(tmp_path / name) for name in ("one", "two", "other"))
+        assert one == two
+        assert one["best/weights.safetensors"] != other["best/weights.safetensors"]
+        assert one["metrics.jsonl"] != other["metrics.jsonl"]
+
+    def test_when_the_state_is_saved_changes_nothing(self, tmp_path):
+        train(tiny(checkpoint_seconds=0.0), tmp_path / "often", Silent())
+        train(tiny(checkpoint_seconds=1e6), tmp_path / "rarely", Silent())
+        often, rarely = (everything_that_lasts(tmp_path / name) for name in ("often", "rarely"))
+        assert often["last/weights.safetensors"] == rarely["last/weights.safetensors"]
+        assert often["metrics.jsonl"] == rarely["metrics.jsonl"]
+
+
+# A process that starts the run, kills it, resumes it, and kills it again, ten times, and then lets it end. torch is
+# imported once: each run is a fork. A kill comes so many steps after the start, and then a random moment later: inside
+# a step, an evaluation or a save; or, without waiting for a step, while the run is being set up.
+KILLED_TEN_TIMES = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+
+import torch
+
+from ordered_memory.config import Experiment
+from ordered_memory.training import loop
+from ordered_memory.training.progress import Silent
+
+torch.set_num_threads(1)
+torch.optim.Adam([torch.zeros(1)])  # the first optimiser of a process imports for seconds
+loop.commit = lambda: None
+experiment, folder = Experiment.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2])
+chance = random.Random(0)
+
+class Ticking(Silent):
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def step(self, position, share):
+        os.write(self.pipe, b".")
+
+def start():
+    reading, writing = os.pipe()
+    if (process := os.fork()) == 0:
+        try:
+            loop.train(experiment, folder, Ticking(writing), resume=(folder / "config.json").exists())
+            os._exit(0)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+    os.close(writing)
+    return process, reading
+
+def end(process, reading):
+    os.close(reading)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+ends = []
+for _ in range(10):
+    process, reading = start()
+    steps = chance.randint(0, 8)
+    for _ in range(steps):
+        os.read(reading, 1)
+    time.sleep(chance.uniform(0, 0.02 if steps else 0.2))
+    os.kill(process, signal.SIGKILL)
+    ends.append(end(process, reading))
+ends.append(end(*start()))
+print(json.dumps(ends))
+"""
+
+
+class TestKill:
+    def test_a_run_killed_at_ten_random_moments_ends_in_the_same_bits(self, tmp_path):
+        experiment = tiny(epochs=40, evaluate_every=3, checkpoint_seconds=0.01, halve_after=3)
+        train(experiment, tmp_path / "whole", Silent())
+        arguments = [json.dumps(experiment.to_dict()), str(tmp_path / "killed")]
+        environment = {**os.environ, "PYTHONHASHSEED": "12345"}  # it must not matter either
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED_TEN_TIMES, *arguments], capture_output=True, text=True, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == [-signal.SIGKILL] * 10 + [0], done.stderr
+        whole, killed = everything_that_lasts(tmp_path / "whole"), everything_that_lasts(tmp_path / "killed")
+        assert whole.keys() == killed.keys()
+        for name, expected in whole.items():
+            assert killed[name] == expected, name
+        # Nothing half written is left over either.
+        assert {path.name for path in (tmp_path / "killed").iterdir()} == {
+            path.name for path in (tmp_path / "whole").iterdir()
+        }
+
+    def test_cut_off_between_the_log_and_the_save_it_logs_nothing_twice(self, tmp_path, monkeypatch):
+        train(tiny(evaluate_every=2), tmp_path / "whole", Silent())
+        save_last = RunDirectory.save_last
+
+        def cut_off(self, model, optimiser, position):
+            if position.step == 6:
+                raise KeyboardInterrupt
+            save_last(self, model, optimiser, position)
+
+        monkeypatch.setattr(RunDirectory, "save_last", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny(evaluate_every=2), tmp_path / "cut", Silent())
+        monkeypatch.setattr(RunDirectory, "save_last", save_last)
+        assert [record["step"] for record in metrics(tmp_path / "cut")] == [2, 4, 6]
+        assert last_position(tmp_path / "cut")["step"] == 4
+        train(tiny(evaluate_every=2), tmp_path / "cut", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "cut") == everything_that_lasts(tmp_path / "whole")
+
+    def test_killed_after_the_last_step_it_has_only_to_be_measured(self, tmp_path):
+        result = train(tiny(), tmp_path / "run", Silent())
+        (tmp_path / "run" / "result.json").unlink()
+        steps = []
+        again = train(tiny(), tmp_path / "run", Listener(steps.append), resume=True)
+        assert steps == []
+        assert again["test"]["accuracy"] == result["test"]["accuracy"]
+        assert again["position"] == result["position"] == last_position(tmp_path / "run")
+
+
+class TestStop:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_it_stops_after_the_step_and_goes_on_to_the_same_bits(self, tmp_path, number):
+        handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+        train(tiny(), tmp_path / "whole", Silent())
+        listener = Listener(lambda position: signal.raise_signal(number) if position.step == 6 else None)
+        with pytest.raises(Interrupted):
+            train(tiny(), tmp_path / "stopped", listener)
+        assert listener.stops == 1
+        assert last_position(tmp_path / "stopped")["step"] == 6
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+        train(tiny(), tmp_path / "stopped", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "stopped") == everything_that_lasts(tmp_path / "whole")
+
+    def test_asked_twice_it_stops_at_once_and_nothing_saved_is_lost(self, tmp_path):
+        def twice(position: Position) -> None:
+            if position.step == 6:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+
+        listener = Listener(twice)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny(), tmp_path / "stopped", listener)
+        assert listener.stops == 1
+        assert last_position(tmp_path / "stopped")["step"] == 4  # the save at the epoch's end
+        train(tiny(), tmp_path / "stopped", Silent(), resume=True)
+        train(tiny(), tmp_path / "whole", Silent())
+        assert everything_that_lasts(tmp_path / "stopped") == everything_that_lasts(tmp_path / "whole")
+
+    def test_asked_in_the_last_step_it_finishes(self, tmp_path):
+        listener = Listener(lambda position: signal.raise_signal(signal.SIGINT) if position.step == 12 else None)
+        assert train(tiny(), tmp_path / "run", listener)["position"]["finished"]
+
+    def test_it_trains_outside_the_main_thread_too(self, tmp_path):
+        results = []
+        thread = threading.Thread(target=lambda: results.append(train(tiny(), tmp_path / "run", Silent())))
+        thread.start()
+        thread.join()
+        assert results[0]["position"]["step"] == 12
+
+
+class TestDisk:
+    def test_a_full_disk_is_told_and_the_run_can_go_on_later(self, tmp_path):
+        train(tiny(), tmp_path / "whole", Silent())
+        listener = Listener()
+        with largest_file(3000), pytest.raises(InputError, match=r"full/.*: cannot be written: File too large"):
+            train(tiny(), tmp_path / "full", listener)
+        assert listener.stops == 1
+        train(tiny(), tmp_path / "full", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "full") == everything_that_lasts(tmp_path / "whole")
+
+
+class TestNotFinite:
+    """A step whose loss or gradient is not finite is not applied, but counted; training goes on."""
+
+    def run(self, tmp_path, made, spoil) -> tuple[list[dict[str, torch.Tensor]], dict[str, Any]]:
+        """The state after each step of a run whose third step is spoilt, and its result."""
+        states: list[dict[str, torch.Tensor]] = []
+
+        def after_step(position: Position) -> None:
+            everything = made.model.state_dict() | optimiser_tensors(made.optimiser)
+            states.append({name: value.clone() for name, value in everything.items()})
+            if position.step == 2:
+                handles.append(spoil(made.model))
+            if position.step == 3:
+                handles.pop().remove()
+
+        handles: list[Any] = []
+        return states, train(tiny(), tmp_path / "run", Listener(after_step))
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    @pytest.mark.parametrize("where", ["loss", "gradient"])
+    def test_nothing_of_that_step_stays(self, tmp_path, made, where, value):
+        def spoil(model: Classifier) -> Any:
+            if where == "loss":
+                return model.register_forward_hook(lambda *given: given[-1]._replace(logits=given[-1].logits * value))
+            return model.head[-1].bias.register_hook(lambda gradient: gradient * value)
+
+        states, result = self.run(tmp_path, made, spoil)
+        unchanged = [
+            all(torch.equal(before[name], after[name]) for name in before)
+            for before, after in itertools.pairwise(states)
+        ]
+        assert unchanged == [False, True] + [False] * 9
+        assert all(torch.isfinite(value).all() for value in states[-1].values())
+        assert result["position"]["skipped"] == 1
+        assert result["position"]["step"] == 12
+        assert [record["skipped"] for record in metrics(tmp_path / "run")] == [1, 1, 1]
+        assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
+
+    def test_a_run_whose_every_step_is_spoilt_still_ends(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(loop, "cross_entropy", lambda logits, _: logits.sum() * math.nan)
+        result = train(tiny(), tmp_path / "run", Silent())
+        assert result["position"]["skipped"] == result["position"]["step"] == 12
+        json.dumps(metrics(tmp_path / "run"), allow_nan=False)
+
+
+class TestSchedule:
+    def test_warm_up_grows_from_zero(self):
+        config = TrainingConfig(learning_rate=0.5, schedule="constant", warmup=0.2)
+        rates = [learning_rate(config, share, 1.0) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
+        assert rates == pytest.approx([0.0, 0.25, 0.5, 0.5, 0.5])
+
+    def test_cosine_falls_to_zero_after_the_warm_up(self):
+        config = TrainingConfig(learning_rate=2.0, schedule="cosine", warmup=0.5)
+        rates = [learning_rate(config, share, 1.0) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        assert rates == pytest.approx([0.0, 1.0, 2.0, 1.0, 0.0])
+
+    def test_plateau_and_constant_stay_but_for_the_halving(self):
+        for schedule in ("plateau", "constant"):
+            config = TrainingConfig(learning_rate=1.0, schedule=schedule)
+            assert {learning_rate(config, share, 0.25) for share in (0.0, 0.5, 1.0)} == {0.25}
+
+    def test_plateau_halves_when_accuracy_has_not_risen(self, tmp_path, script):
+        script([0.1, 0.2, 0.2, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3])
+        train(tiny(epochs=11, learning_rate=1.0, halve_after=2), tmp_path / "run", Silent())
+        rates = [record["learning_rate"] for record in metrics(tmp_path / "run")]
+        assert rates == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+    def test_other_schedules_do_not_halve(self, tmp_path, script):
+        script([0.5])
+        train(tiny(epochs=5, schedule="constant", halve_after=1), tmp_path / "run", Silent())
+        assert {record["learning_rate"] for record in metrics(tmp_path / "run")} == {0.01}
+
+    def test_the_rate_reaches_the_optimiser_step_by_step(self, tmp_path, made):
+        rates = []
+        listener = Listener(lambda _: rates.append(made.optimiser.param_groups[0]["lr"]))
+        config = tiny(schedule="cosine", warmup=0.25, learning_rate=1.0)
+        train(config, tmp_path / "run", listener)
+        assert rates == pytest.approx([learning_rate(config.training, step / 12, 1.0) for step in range(12)])
+        assert rates[0] == 0
+        assert max(rates) == rates[3] == 1
+
+    @pytest.mark.parametrize("name", ["adam", "adamw"])
+    def test_the_optimiser_is_the_one_named(self, name):
+        config = TrainingConfig(optimiser=name, beta1=0.1, beta2=0.2, epsilon=0.3, weight_decay=0.4)
+        optimiser = loop.make_optimiser(config, torch.nn.Linear(1, 1))
+        assert type(optimiser) is {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
+        group = optimiser.param_groups[0]
+        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.1, 0.2), 0.3, 0.4)
+
+
+class TestEnd:
+    def test_early_stop(self, tmp_path, script):
+        script([0.5, 0.4, 0.6, 0.5, 0.6, 0.5])
+        position = train(tiny(epochs=50, early_stop=3), tmp_path / "run", Silent())["position"]
+        assert (position["step"], position["best_step"], position["since_best"]) == (24, 12, 3)
+
+    def test_stop_at(self, tmp_path, script):
+        script([0.5, 0.9, 0.95, 0.99])
+        assert train(tiny(epochs=50, stop_at=0.9), tmp_path / "run", Silent())["position"]["step"] == 12
+
+    def test_evaluations_come_every_so_many_steps_and_at_the_end(self, tmp_path):
+        train(tiny(evaluate_every=5), tmp_path / "run", Silent())
+        assert [record["step"] for record in metrics(tmp_path / "run")] == [5, 10, 12]
+        assert [record["epoch"] for record in metrics(tmp_path / "run")] == [1.25, 2.5, 3.0]
+
+    def test_stopped_inside_an_epoch_the_position_says_so(self, tmp_path, script):
+        script([0.5, 0.9])
+        position = train(tiny(evaluate_every=3, stop_at=0.8), tmp_path / "run", Silent())["position"]
+        assert (position["step"], position["epoch"], position["batch"]) == (6, 1, 2)
+        assert position == last_position(tmp_path / "run")
+
+    def test_the_best_model_is_kept_and_measured(self, tmp_path, script, made):
+        script([0.1, 0.9, 0.2])
+        states = {}
+
+        def after_step(position: Position) -> None:
+            states[position.step] = {name: value.clone() for name, value in made.model.state_dict().items()}
+
+        result = train(tiny(), tmp_path / "run", Listener(after_step))
+        best = Classifier.from_pretrained(tmp_path / "run").state_dict()
+        assert all(torch.equal(value, states[8][name]) for name, value in best.items())
+        assert any(not torch.equal(value, states[12][name]) for name, value in best.items())
+        assert result["position"]["best_step"] == 8
+
+    def test_an_equal_accuracy_does_not_replace_the_best(self, tmp_path, script):
+        script([0.5])
+        assert train(tiny(), tmp_path / "run", Silent())["position"]["best_step"] == 4
+
+    def test_the_result(self, tmp_path):
+        result = train(tiny(), tmp_path / "run", Silent())
+        assert json.loads(json.dumps(result, allow_nan=False)) == json.loads((tmp_path / "run/result.json").read_text())
+        assert (result["task"], result["model"], result["seed"]) == ("listops", "ordered-memory", 0)
+        assert result["config"] == tiny().to_dict()
+        splits = ListOps(tiny().data).splits()
+        labels = [example.label for example in splits["test"]]
+        assert result["majority"] == max(map(labels.count, labels)) / 8
+        assert (result["test"]["n"], result["validation"]["n"]) == (8, 8)
+        assert result["validation"]["accuracy"] == result["position"]["best_accuracy"]
+        model = Classifier.from_pretrained(tmp_path / "run")
+        assert result["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+
+    def test_training_loss_is_the_mean_since_the_last_evaluation(self, tmp_path, monkeypatch):
+        losses = []
+        cross_entropy = loop.cross_entropy
+
+        def keep(*arguments: Any) -> torch.Tensor:
+            loss = cross_entropy(*arguments)
+            losses.append(loss.item())
+            return loss
+
+        monkeypatch.setattr(loop, "cross_entropy", keep)
+        train(tiny(evaluate_every=5), tmp_path / "run", Silent())
+        means = [sum(losses[first:last]) / (last - first) for first, last in ((0, 5), (5, 10), (10, 12))]
+        assert [record["training_loss"] for record in metrics(tmp_path / "run")] == pytest.approx(means)
+
+
+class TestBudget:
+    """By a clock that goes on by a quarter of a second whenever the loop looks at it."""
+
+    @pytest.fixture(autouse=True)
+    def _clock(self, monkeypatch):
+        now = [1000.0]
+
+        def perf_counter() -> float:
+            now[0] += 0.25
+            return now[0]
+
+        monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=perf_counter))
+
+    def test_it_ends_with_the_time_and_not_with_the_epochs(self, tmp_path):
+        position = train(tiny(budget="30s", epochs=1), tmp_path / "run", Silent())["position"]
+        assert 30 <= position["seconds"] < 32
+        assert position["epoch"] > 3
+        assert position["finished"]
+        assert metrics(tmp_path / "run")[-1]["step"] == position["step"]
+
+    def test_schedules_follow_the_clock(self, tmp_path, made):
+        shares, rates = [], []
+
+        def after_step(position: Position) -> None:
+            shares.append(position.seconds / 30)
+            rates.append(made.optimiser.param_groups[0]["lr"])
+
+        experiment = tiny(budget="30s", schedule="cosine", warmup=0.1, learning_rate=1.0)
+        train(experiment, tmp_path / "run", Listener(after_step))
+        assert rates[0] == 0
+        assert max(rates) > 0.9
+        assert rates[-1] < 0.05
+        for share, rate in zip(shares, rates[1:], strict=False):
+            assert rate <= learning_rate(experiment.training, share, 1.0) + 0.2  # the clock also runs between steps
+
+    def test_time_spent_before_a_stop_counts(self, tmp_path):
+        listener = Listener(lambda position: signal.raise_signal(signal.SIGINT) if position.seconds > 20 else None)
+        with pytest.raises(Interrupted):
+            train(tiny(budget="30s"), tmp_path / "run", listener)
+        assert 20 < last_position(tmp_path / "run")["seconds"] < 22
+        steps = []
+        position = train(tiny(budget="30s"), tmp_path / "run", Listener(steps.append), resume=True)["position"]
+        assert 30 <= position["seconds"] < 32
+        assert 0 < len(steps) < position["step"]
+
+
+class TestRefusal:
+    def test_a_second_run_in_the_same_place(self, tmp_path):
+        train(tiny(), tmp_path / "run", Silent())
+        before = everything_that_lasts(tmp_path / "run")
+        with pytest.raises(InputError, match="there is a run already"):
+            train(tiny(seed=1), tmp_path / "run", Silent())
+        assert everything_that_lasts(tmp_path / "run") == before
+
+    def test_nothing_to_resume(self, tmp_path):
+        with pytest.raises(InputError, match="no run to resume"):
+            train(tiny(), tmp_path / "run", Silent(), resume=True)
+
+    def test_another_training_in_the_same_place(self, tmp_path):
+        train(tiny(), tmp_path / "run", Silent())
+        with RunDirectory(tmp_path / "run").locked(), pytest.raises(InputError, match="another process is training"):
+            train(tiny(), tmp_path / "run", Silent(), resume=True)
+
+    @pytest.mark.parametrize("name", ["train", "validation", "test"])
+    def test_an_empty_split(self, tmp_path, monkeypatch, name):
+        splits = ListOps(tiny().data).splits()
+        monkeypatch.setattr(ListOps, "splits", lambda _: splits | {name: []})
+        with pytest.raises(InputError, match=f"the {name} set is empty"):
+            train(tiny(), tmp_path / "run", Silent())
