@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)  # the tests' tensors are tiny, and pytest-xdist has the other core
+
+# Nothing is timed in a test: machines are shared, and a slow moment is no fault of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -110,11 +110,12 @@ class Classifier(nn.Module):
     @torch.inference_mode()
     def predict(self, text: str | Sequence[str], **options: Any) -> Prediction:
         """The label of a text (or of tokens), and the tree and the pointer that led to it."""
-        self.eval()
         tokens = self.vocabulary.tokenise(text) if isinstance(text, str) else tuple(text)
         if not tokens:
             raise InputError("the sequence is empty: there is no token to read")
-        parsed = self.parse(self.collate([self.vocabulary.encode(tokens)]), **options)
+        training = self.training
+        parsed = self.eval().parse(self.collate([self.vocabulary.encode(tokens)]), **options)
+        self.train(training)
         probabilities = parsed.logits[0].double().softmax(-1).tolist()
         return Prediction(
             label=self.labels[int(parsed.logits[0].argmax())],
@@ -245,7 +246,7 @@ def find_checkpoint(name: str | Path) -> Path:
     if str(name) in shipped():
         return Path(str(files("ordered_memory") / "checkpoints" / str(name)))
     if folder.is_dir():
-        if atomic.whole(folder / "last").is_dir():
+        if atomic.whole(folder / "last").is_dir() or (folder / "metrics.jsonl").exists():
             raise InputError(f"{folder}: the run has not evaluated yet, so it has no best checkpoint")
         raise InputError(f"{folder}: neither a run directory nor a checkpoint: it holds no {WEIGHTS}")
     names = ", ".join(shipped()) or "none in this version"

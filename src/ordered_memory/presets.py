@@ -55,6 +55,9 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
 
 def preset(task: str, name: str | None = None, model: str = "ordered-memory") -> Experiment:
     """The preset of that name, or the task's own, with that model in it."""
+    for kind, given, choices in (("task", task, list(DEFAULTS)), ("model", model, list(ENCODER_CONFIGS))):
+        if given not in choices:
+            raise InputError(f"{given!r} is no {kind}: there are {', '.join(choices)}")
     name = name or DEFAULTS[task]
     known = [other for other, experiment in PRESETS.items() if experiment.task == task]
     if name not in known:

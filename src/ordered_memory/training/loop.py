@@ -35,16 +35,21 @@ class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to sto
 def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool = False) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
-    With `resume` it goes on from the folder's last save, to the same weights as if it had never stopped.
+    With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
+    never stopped.
     """
+    if resume:
+        experiment = RunDirectory.open(folder).experiment()
+    else:
+        RunDirectory.require_new(folder)
+    task = TASKS[experiment.task](experiment.data)
+    splits = task.splits()
+    for name in SPLITS:
+        if not splits[name]:
+            raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked():
         torch.set_flush_denormal(True)  # gates far shut make numbers so small that the processor crawls
-        task = TASKS[experiment.task](experiment.data)
-        splits = task.splits()
-        for name in SPLITS:
-            if not splits[name]:
-                raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task)
         run = _Run(experiment, directory, task, model, splits, progress)
@@ -168,7 +173,7 @@ class _Run:
             "epoch": round(position.epoch + position.batch / self.steps_per_epoch, 3),
             "seconds": round(position.seconds, 3),
             "learning_rate": self.optimiser.param_groups[0]["lr"],
-            "training_loss": position.training_loss / max(1, position.training_steps),
+            "training_loss": position.training_loss / position.training_steps if position.training_steps else None,
             "loss": figures.loss,
             "accuracy": figures.accuracy,
             "f1": figures.f1,

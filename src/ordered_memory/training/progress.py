@@ -68,9 +68,10 @@ class Live:
 
     def evaluated(self, record: dict[str, Any]) -> None:
         tree = "" if record["f1"] is None else f"  F1 {100 * record['f1']:6.2f}"
+        loss = "   - " if record["training_loss"] is None else f"{record['training_loss']:.3f}"
         skipped = f"  [red]{record['skipped']} steps not finite, skipped[/]" if record["skipped"] else ""
         self.console.print(
-            f"  step {record['step']:>6}  {duration(record['seconds']):>7}  loss {record['training_loss']:.3f}"
+            f"  step {record['step']:>6}  {duration(record['seconds']):>7}  loss {loss}"
             f"  validation accuracy {100 * record['accuracy']:6.2f}{tree}{skipped}",
             highlight=False,
             soft_wrap=True,

@@ -62,12 +62,17 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path, experiment: Experiment) -> "RunDirectory":
         """A new run; a folder that holds one already is left as it is."""
+        cls.require_new(path)
+        atomic.write_json(path / CONFIG, experiment.to_dict())
+        return cls(path)
+
+    @staticmethod
+    def require_new(path: Path) -> None:
+        """Refuse a place where no new run can be."""
         if (path / CONFIG).exists():
             raise InputError(f"{path}: there is a run already: go on with it by --resume, or name another --out")
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: not a directory: name another --out")
-        atomic.write_json(path / CONFIG, experiment.to_dict())
-        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
