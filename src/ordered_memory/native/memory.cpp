@@ -130,6 +130,10 @@ void om_forget_double(om::Index tape) { om::Tapes<double>::get().remove(tape); }
 const char* om_error() { return om::message.c_str(); }
 void om_release() { om::Pool::get().release(); }
 om::Index om_pooled() { return om::Index(om::Pool::get().held()); }
+// For tests: multiplies n numbers by what dropout makes of them.
+void om_drop(double* values, om::Index n, double rate, uint64_t seed, om::Index site, om::Index token, om::Index slot) {
+    om::Dropout<double>(rate, seed).apply(values, n, om::Site(site), token, slot);
+}
 void om_poison(int on) { om::Pool::get().poison = on; }
 om::Index om_call_size() { return sizeof(om::Call); }
 }
