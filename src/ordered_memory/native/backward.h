@@ -126,7 +126,7 @@ private:
                 const T scale = model.cell_dropout.scale;
                 const T* __restrict unit = step.hidden + start * hidden;
                 T* __restrict to = grad_hidden + start * hidden;
-                for (Index j = 0; j < rows * hidden; ++j) to[j] = unit[j] > 0 ? to[j] * scale : T(0);
+                for (Index j = 0; j < rows * hidden; ++j) to[j] *= unit[j] > 0 ? scale : T(0);
             }
             multiply(rows, grad_hidden + start * hidden, hidden, model.below_back, grad_input, D, Start::ZERO);
             for (Index i = 0; i < rows; ++i) {
@@ -179,6 +179,7 @@ private:
         T* __restrict to_x = of_x(row.token);
         const T *weight = model.at.norm_weight, *bias = model.at.norm_bias;
         T by_cp = 0;
+        OM_NO_OVERLAP
         for (Index d = 0; d < D; ++d) {
             const T g = candidate[d];
             by_cp += g * (normal[d] * weight[d] + bias[d] - x[d]);
@@ -193,6 +194,7 @@ private:
         }
         T* __restrict to_below = slot == row.first ? to_x : of_M_hat(r, slot - 1);
         T* __restrict to_memory = of_M(r, slot);
+        OM_NO_OVERLAP
         for (Index d = 0; d < D; ++d) {
             const T g = grad_o[d];
             to_below[d] += g * v[d];
@@ -215,6 +217,7 @@ private:
             T* __restrict to_M = of_M(r, slot);
             T* __restrict to_M_hat = of_M_hat(r, slot);
             T sum = 0;
+            OM_NO_OVERLAP
             for (Index d = 0; d < D; ++d) {
                 const T g = to_M[d];
                 sum += g * (M_hat[d] - M[d]);
@@ -292,9 +295,10 @@ private:
         model.attention_dropout.apply(dropped, D, Site::SCORE, row.token, slot);
         const T *weight = model.at.key_norm_weight, *bias = model.at.key_norm_bias, *w = model.at.score_weight;
         if (model.released) {
+            OM_NO_OVERLAP
             for (Index d = 0; d < D; ++d) {
                 const T sum = query[d] + key[d] * weight[d] + bias[d];
-                const T value = sum > 0 ? sum : T(0), g = sum > 0 ? dropped[d] * w[d] : T(0);
+                const T value = sum > 0 ? sum : T(0), open = sum > 0 ? T(1) : T(0), g = open * dropped[d] * w[d];
                 grad.score_weight[d] += dropped[d] * value;
                 grad_query[d] += g;
                 grad_key[d] = g;
@@ -302,6 +306,7 @@ private:
             layer_norm_backward(grad_key, key, step.key_scales[number], weight, grad.key_norm_weight,
                                 grad.key_norm_bias, D);
         } else {
+            OM_NO_OVERLAP
             for (Index d = 0; d < D; ++d) {
                 const T g = dropped[d] * w[d] * (1 - key[d] * key[d]);
                 grad.score_weight[d] += dropped[d] * key[d];

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "tape.h"
+#include "team.h"
 
 namespace om {
 
@@ -11,13 +11,15 @@ template <class T> class Forward {
     const Model<T>& model;
     Share<T>& share;
     const Index D, N, hidden;
+    Member<T> member;
     Arena scratch;      // emptied at every step
     Arena starts;       // cumulative pointer of a given state
     Arena turns[2];     // the states of this step and the one before, where no tape is kept
     Step<T> recent[2];
 
 public:
-    Forward(const Model<T>& m, Share<T>& s) : model(m), share(s), D(m.D), N(m.N), hidden(m.hidden) {}
+    Forward(const Model<T>& m, Share<T>& s, Member<T> hand = Member<T>())
+        : model(m), share(s), D(m.D), N(m.N), hidden(m.hidden), member(hand) {}
 
     // The value of a slot, whether it is stored or not.
     const T* candidate(const Row<T>& row, Index slot) const {
@@ -36,14 +38,14 @@ public:
         share.steps.resize(kept);
         Step<T> given;
         const Step<T>* before = start(given);
-        for (Index t = 0; t < steps; ++t) {
+        for (Index t = 0; t < steps && member.takes_part(t); ++t) {
             const bool whole = call.keep && !call.segment;
             const bool boundary = call.keep && call.segment && (t + 1) % call.segment == 0;
             Step<T>& after = whole ? share.steps[t] : boundary ? share.steps[t / call.segment] : recent[t % 2];
             if (!whole) turns[t % 2].reset();
             Arena& states = whole || boundary ? share.arena : turns[t % 2];
             advance(before, after, t, states, whole ? share.arena : scratch);
-            finish(after, t);
+            if (member.first()) finish(after, t);
             before = &after;
         }
     }
@@ -122,7 +124,7 @@ private:
                 model.attention_dropout.apply(to, D, Site::KEY_INPUT, after.rows[r].token, slot);
             }
         const Start how = model.released ? Start::BIAS : Start::ZERO;
-        multiply(keys, input, D, model.key, after.keys, D, how, model.at.key_bias);
+        member.multiply(keys, input, D, model.key, after.keys, D, how, model.at.key_bias);
 
         T* beta = scratch.take<T>(after.rows.size() * N);
         T* activated = scratch.take<T>(D);
@@ -217,7 +219,7 @@ private:
                 copy(input + cell * D, memory(row, row.first + k), D);
                 model.cell_dropout.apply(input + cell * D, D, Site::CELL_INPUT, row.token, row.first + k, D);
             }
-        multiply(cells, input, D, model.memory, step.hidden, hidden, Start::BIAS, model.at.inner_bias);
+        member.multiply(cells, input, D, model.memory, step.hidden, hidden, Start::BIAS, model.at.inner_bias);
         for (Index k = 0; k < waves; ++k) wave(step, k, input);
     }
 
@@ -231,7 +233,7 @@ private:
             copy(input + i * D, k ? candidate(row, slot - 1) : model.x + row.token * D, D);
             model.cell_dropout.apply(input + i * D, D, Site::CELL_INPUT, row.token, slot);
         }
-        multiply(rows, input, D, model.below, pre, hidden, Start::ADD);
+        member.multiply(rows, input, D, model.below, pre, hidden, Start::ADD);
         if (model.gated) {
             for (Index i = 0; i < rows; ++i) {
                 T* units = pre + i * hidden;
@@ -239,8 +241,12 @@ private:
                 const Row<T>& row = step.rows[step.order[i]];
                 model.cell_dropout.apply(units, hidden, Site::CELL_HIDDEN, row.token, row.first + k);
             }
-            multiply(rows, pre, hidden, model.outer, step.gates + start * hidden, hidden, Start::BIAS,
-                     model.at.outer_bias);
+            T* gates = step.gates + start * hidden;
+            const T* bias = model.at.outer_bias;
+            if (rows == 1 && !model.outer_rows.empty())
+                member.multiply_sparse(pre, model.outer_rows, hidden, hidden, gates, bias);
+            else
+                member.multiply(rows, pre, hidden, model.outer, gates, hidden, Start::BIAS, bias);
         }
         for (Index i = 0; i < rows; ++i) {
             const Row<T>& row = step.rows[step.order[i]];

@@ -74,9 +74,27 @@ public:
     }
 };
 
+// All threads on one row; the first one's tape is kept.
+template <class T> Index one_row(const Model<T>& model) {
+    const Call& call = model.call;
+    Team<T> team(model, call.threads);
+    std::vector<std::shared_ptr<Tape<T>>> tapes;
+    for (Index i = 0; i < call.threads; ++i) tapes.push_back(std::make_shared<Tape<T>>(call, 1));
+    in_parallel(call.threads, [&](Index i) {
+        try {
+            Forward<T>(model, *tapes[i]->shares[0], Member<T>(&team, i)).run();
+        } catch (...) {
+            team.barrier.leave();
+            throw;
+        }
+    });
+    return call.keep ? Tapes<T>::get().add(std::move(tapes[0])) : 0;
+}
+
 template <class T> Index forward(const Call& call) {
     const Model<T> model(call, false);
     const Index threads = std::max<Index>(1, std::min(call.threads, call.rows));
+    if (call.rows == 1 && call.threads > 1) return one_row(model);
     auto tape = std::make_shared<Tape<T>>(call, threads);
     in_parallel(threads, [&](Index i) { Forward<T>(model, *tape->shares[i]).run(); });
     return call.keep ? Tapes<T>::get().add(std::move(tape)) : 0;

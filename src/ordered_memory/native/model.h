@@ -63,6 +63,7 @@ template <class T> struct Model {
     std::vector<T> zeros;
     // The cell's first map is kept in two halves: the memory's share of all slots is one product, before the chain.
     Panels<T> key, below, memory, outer;                      // forward
+    std::vector<T> outer_rows;  // the last one row by row, for rows alone, which skip what relu made zero
     Panels<T> key_back, below_back, memory_back, outer_back;  // backward
 
     explicit Model(const Call& c, bool backward)
@@ -78,7 +79,8 @@ template <class T> struct Model {
             key.pack_forward(at.key_weight, D, D, D);
             below.pack_forward(at.inner_weight, hidden, D, 2 * D);
             memory.pack_forward(at.inner_weight + D, hidden, D, 2 * D);
-            if (gated) outer.pack_forward(at.outer_weight, hidden, hidden, hidden);
+            if (gated && c.rows > 1) outer.pack_forward(at.outer_weight, hidden, hidden, hidden);
+            if (gated && c.rows == 1) transpose(at.outer_weight);
         }
         if (backward) {
             key_back.pack_backward(at.key_weight, D, D, D);
@@ -86,6 +88,16 @@ template <class T> struct Model {
             memory_back.pack_backward(at.inner_weight + D, hidden, D, 2 * D);
             if (gated) outer_back.pack_backward(at.outer_weight, hidden, hidden, hidden);
         }
+    }
+
+private:
+    void transpose(const T* W) {
+        constexpr Index BLOCK = 16;
+        outer_rows.resize(hidden * hidden);
+        for (Index i = 0; i < hidden; i += BLOCK)
+            for (Index j = 0; j < hidden; ++j)
+                for (Index row = i; row < std::min(i + BLOCK, hidden); ++row)
+                    outer_rows[j * hidden + row] = W[row * hidden + j];
     }
 };
 
