@@ -12,19 +12,21 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parent
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-fPIC", "-pthread")
+SETTINGS = ("CXX", "ORDERED_MEMORY_CACHE", "ORDERED_MEMORY_CXXFLAGS", "XDG_CACHE_HOME")  # of the environment
 HOW_TO_GET_IT = "install a C++17 compiler (on Debian and Ubuntu: apt install g++), or name one in CXX"
 
 _lock = threading.Lock()
@@ -38,7 +40,7 @@ class Status:
     reason: str
     path: Path | None = None
     compiler: str | None = None
-    flags: tuple[str, ...] = FLAGS
+    flags: tuple[str, ...] = ()
     build_seconds: float | None = None  # none: it was in the cache already
 
 
@@ -62,11 +64,16 @@ def find_compiler() -> str:
     raise BuildError(f"there is no C++ compiler ({named or ', '.join(COMPILERS)})")
 
 
-def library_path(compiler: str, flags: Sequence[str] = FLAGS) -> Path:
+def flags_in_use() -> tuple[str, ...]:
+    """Ours, and those that ORDERED_MEMORY_CXXFLAGS adds."""
+    return *FLAGS, *shlex.split(os.environ.get("ORDERED_MEMORY_CXXFLAGS", ""))
+
+
+def library_path(compiler: str) -> Path:
     """Where the library for this source, compiler, flags and CPU lies, or will lie once built."""
     parts = [source.read_bytes() for source in sorted([*SOURCE.glob("*.h"), *SOURCE.glob("*.cpp")])]
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
-    parts += [compiler.encode(), version, " ".join(flags).encode(), _cpu().encode()]
+    parts += [compiler.encode(), version, " ".join(flags_in_use()).encode(), _cpu().encode()]
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
     return cache_folder() / f"engine-{key}.so"
 
@@ -80,8 +87,9 @@ def _cpu() -> str:
     return f"{platform.machine()} {platform.processor()} {platform.node()}"
 
 
-def compile_library(compiler: str, target: Path, flags: Sequence[str] = FLAGS) -> None:
+def compile_library(compiler: str, target: Path) -> None:
     """Compiles and links, and puts the library in its place only once it is whole."""
+    flags = flags_in_use()
     object_file, library = (target.with_suffix(f".{os.getpid()}.{end}") for end in ("o", "so"))
     # Two commands, for one with -ffast-math would link code that changes the arithmetic of the whole process.
     compiling = [compiler, *flags, "-c", str(SOURCE / "memory.cpp"), "-o", str(object_file)]
@@ -116,18 +124,18 @@ def ensure_built() -> Status:
     compiler = find_compiler()
     path = library_path(compiler)
     if path.exists():
-        return Status(True, "found in the cache", path, compiler)
+        return Status(True, "found in the cache", path, compiler, flags_in_use())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path.with_suffix(".lock")):
             if path.exists():
-                return Status(True, "found in the cache", path, compiler)
+                return Status(True, "found in the cache", path, compiler, flags_in_use())
             print("ordered-memory: building the native engine, once ...", end="", file=sys.stderr, flush=True)
             start = time.perf_counter()
             compile_library(compiler, path)
             seconds = time.perf_counter() - start
             print(f" done in {seconds:.0f} s", file=sys.stderr, flush=True)
-            return Status(True, "built", path, compiler, build_seconds=seconds)
+            return Status(True, "built", path, compiler, flags_in_use(), seconds)
     except OSError as error:
         raise BuildError(f"cannot write to {path.parent}: {error}") from error
 
@@ -138,13 +146,13 @@ def _load(_settings: tuple[str | None, ...]) -> tuple[ctypes.CDLL | None, Status
         made = ensure_built()
         return ctypes.CDLL(str(made.path)), made
     except (BuildError, OSError) as error:
-        return None, Status(False, str(error), compiler=shutil.which(os.environ.get("CXX") or COMPILERS[0]))
+        return None, Status(False, str(error))
 
 
 def load() -> tuple[ctypes.CDLL | None, Status]:
     """The library, built if need be, or none; and why."""
     with _lock:
-        return _load(tuple(os.environ.get(name) for name in ("CXX", "ORDERED_MEMORY_CACHE", "XDG_CACHE_HOME")))
+        return _load(tuple(os.environ.get(name) for name in SETTINGS))
 
 
 def status() -> Status:

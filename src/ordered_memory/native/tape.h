@@ -9,6 +9,12 @@
 
 namespace om {
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool CHECKED = true;  // every piece of memory is a block of its own, so that steps over its edge are seen
+#else
+constexpr bool CHECKED = false;
+#endif
+
 // Blocks given back by arenas wait here for the next call: fresh pages from the system cost more than the arithmetic.
 class Pool {
     struct Block {
@@ -19,7 +25,7 @@ class Pool {
     std::vector<Block> free_blocks;
 
 public:
-    static constexpr size_t BLOCK = size_t(4) << 20;
+    static constexpr size_t BLOCK = CHECKED ? 1 : size_t(4) << 20;
     bool poison = false;  // for tests: memory comes filled with NaN
 
     static Pool& get() {
@@ -38,11 +44,12 @@ public:
                     break;
                 }
         }
-        if (!block.first) block.first = static_cast<char*>(std::aligned_alloc(64, size));
+        if (!block.first) block.first = static_cast<char*>(allocate(size));
         if (!block.first) throw std::bad_alloc();
         if (poison) std::memset(block.first, 0xFF, size);  // all bits set is a NaN in both precisions
         return block;
     }
+    static void* allocate(size_t size) { return CHECKED ? std::malloc(size) : std::aligned_alloc(64, size); }
     void give_back(char* data, size_t size) {
         std::lock_guard<std::mutex> lock(mutex);
         free_blocks.push_back({data, size});
@@ -80,11 +87,11 @@ public:
     }
 
     template <class T> T* take(Index count) {
-        const size_t wanted = (count * sizeof(T) + 63) / 64 * 64;
+        const size_t bytes = std::max<size_t>(count * sizeof(T), 1), wanted = CHECKED ? bytes : (bytes + 63) / 64 * 64;
         while (block < blocks.size() && used + wanted > blocks[block].second) ++block, used = 0;
         if (block == blocks.size()) blocks.push_back(Pool::get().take(wanted)), used = 0;
         char* piece = blocks[block].first + used;
-        used += wanted;
+        used = CHECKED ? blocks[block].second : used + wanted;
         return reinterpret_cast<T*>(piece);
     }
 };
