@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 Pointer = Literal["soft", "hard"]
+Backend = Literal["auto", "native", "readable"]
 Sequence = TypeVar("Sequence", Tensor, PackedSequence)  # the kind that comes in goes out
 
 MASK_FLOOR = 1e-5  # a slot that the last pointer reached with less than this is out of reach (released code)
@@ -221,6 +222,8 @@ class OrderedMemory(nn.Module):
         attention: ``"released"`` (the authors' code, which made the published figures) or ``"paper"`` (as printed).
         cell: ``"gated"`` (the paper's) or ``"tree-rnn"`` (its ablation).
         threshold: a cell is computed only where the pointer's cumulative probability reaches this; 0 computes all.
+        backend: ``"readable"`` is this file, ``"native"`` the same in C++ for the CPU, ``"auto"`` the faster.
+        recompute: the native engine keeps little for backward and computes it again: long sequences in less memory.
 
     Inputs are (T, B, I), (B, T, I) if ``batch_first``, (T, I) or a ``PackedSequence``; the same kind comes back. With
     ``lengths``, rows end early: their output is zero past the end, and their state stays as their last token left it.
@@ -238,6 +241,8 @@ class OrderedMemory(nn.Module):
         attention: str = "released",
         cell: str = "gated",
         threshold: float = 1e-5,
+        backend: Backend = "auto",
+        recompute: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -245,7 +250,8 @@ class OrderedMemory(nn.Module):
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_slots", num_slots)):
             if size <= 0:
                 raise ValueError(f"{name} must be greater than zero, got {size}")
-        for name, value, known in (("attention", attention, SCORES), ("cell", cell, CELLS)):
+        names = (("attention", attention, SCORES), ("cell", cell, CELLS), ("backend", backend, get_args(Backend)))
+        for name, value, known in names:
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
         if not 0 <= threshold < 1:
@@ -254,6 +260,7 @@ class OrderedMemory(nn.Module):
         self.batch_first, self.bidirectional = batch_first, bidirectional
         self.dropout, self.attention_dropout = dropout, attention_dropout
         self.attention, self.cell, self.threshold = attention, cell, threshold
+        self.backend, self.recompute = backend, recompute
         shape = (input_size, hidden_size, dropout, attention_dropout, attention, cell, threshold)
         self.directions = nn.ModuleList(
             Direction(*shape, device=device, dtype=dtype) for _ in range(2 if bidirectional else 1)
@@ -269,6 +276,7 @@ class OrderedMemory(nn.Module):
         text = f"{self.input_size}, {self.hidden_size}, num_slots={self.num_slots}"
         defaults = inspect.signature(type(self)).parameters
         names = ["batch_first", "bidirectional", "dropout", "attention_dropout", "attention", "cell", "threshold"]
+        names += ["backend", "recompute"]
         changed = (name for name in names if getattr(self, name) != defaults[name].default)
         return text + "".join(f", {name}={getattr(self, name)!r}" for name in changed)
 
@@ -291,7 +299,7 @@ class OrderedMemory(nn.Module):
             pointer: ``"hard"`` puts all weight on the likeliest slot. It is for inference: no gradient reaches the
                 pointer, and what the model computes changes wherever its pointer is not yet sharp.
         """
-        batch, outputs, _, last = self._read(x, state, lengths, num_slots, pointer, keep=lambda _: ())
+        batch, outputs, _, last = self._read(x, state, lengths, num_slots, pointer, keep=())
         return batch.restore(outputs), last
 
     def read(
@@ -304,7 +312,7 @@ class OrderedMemory(nn.Module):
         pointer: Pointer = "soft",
     ) -> Reading[Sequence]:
         """As ``forward``, with the pointer of every step: what trees are induced from."""
-        batch, outputs, (p,), last = self._read(x, state, lengths, num_slots, pointer, keep=lambda s: (s.p,))
+        batch, outputs, (p,), last = self._read(x, state, lengths, num_slots, pointer, keep=("p",))
         return Reading(batch.restore(outputs), last, batch.pad(p))
 
     def trace(
@@ -317,7 +325,7 @@ class OrderedMemory(nn.Module):
         pointer: Pointer = "soft",
     ) -> Trace:
         """Pointer, memory and candidates of every step: T x N x D numbers a row, twice."""
-        batch, outputs, kept, _ = self._read(x, state, lengths, num_slots, pointer, keep=lambda s: (s.p, s.M, s.M_hat))
+        batch, outputs, kept, _ = self._read(x, state, lengths, num_slots, pointer, keep=("p", "M", "M_hat"))
         p, M, M_hat = (batch.pad(values) for values in kept)
         return Trace(p, M, M_hat, batch.pad(outputs[None])[0])
 
@@ -328,9 +336,9 @@ class OrderedMemory(nn.Module):
         lengths: Tensor | None,
         num_slots: int | None,
         pointer: Pointer,
-        keep: Callable[[State], tuple[Tensor, ...]],
+        keep: tuple[str, ...],
     ) -> tuple[_Batch, Tensor, list[Tensor], State]:
-        """Runs every direction; gives the outputs and what ``keep`` keeps of each step, packed, and the last state."""
+        """Runs every direction; gives the outputs and what ``keep`` names of each state, packed, and the last state."""
         if pointer not in ("soft", "hard"):
             raise ValueError(f"pointer must be 'soft' or 'hard', got {pointer!r}")
         if pointer == "hard" and self.training:
@@ -343,16 +351,16 @@ class OrderedMemory(nn.Module):
         if N <= 0:
             raise ValueError(f"num_slots must be greater than zero, got {N}")
 
+        native = self._is_native(next(self.parameters()))
         outputs, kept, last = [], [], []
         for number, direction in enumerate(self.directions):
             order = batch.reversal() if number else slice(None)
             start = None if state is None else State(*(part[number] for part in state))
-            steps = list(self._steps(direction, batch, order, start, N, pointer, keep))
-            output, *values = (torch.cat(parts)[order] for parts in zip(*(step[0] for step in steps), strict=True))
-            ended = (step[1] for step in steps[::-1])  # the shortest rows ended first
-            outputs.append(output)
-            kept.append(values)
-            last.append(State(*(torch.cat(parts) for parts in zip(*ended, strict=True))))
+            run = self._native if native and "M" not in keep else self._readable
+            (output, *values), end = run(direction, batch.data[order], batch.sizes, start, N, pointer, keep)
+            outputs.append(output[order])
+            kept.append([value[order] for value in values])
+            last.append(end)
         return (
             batch,
             torch.cat(outputs, -1),
@@ -360,20 +368,47 @@ class OrderedMemory(nn.Module):
             batch.unsort(State(*(torch.stack(parts) for parts in zip(*last, strict=True)))),
         )
 
-    @staticmethod
-    def _steps(
+    def _readable(
+        self,
         direction: nn.Module,
-        batch: _Batch,
-        order: Tensor | slice,
+        inputs: Tensor,
+        sizes: list[int],
         state: State | None,
         N: int,
         pointer: Pointer,
-        keep: Callable[[State], tuple[Tensor, ...]],
-    ) -> Iterator[tuple[tuple[Tensor, ...], State]]:
-        """For each step, what is kept of it, and the state of the rows that end with it."""
-        rows_after = [*batch.sizes[1:], 0]
-        for rows, now in zip(rows_after, direction(batch.data[order], batch.sizes, state, N, pointer), strict=True):
-            yield (now.M_hat[:, -1], *keep(now)), State(*(part[rows:] for part in now))
+        keep: tuple[str, ...],
+    ) -> tuple[list[Tensor], State]:
+        """One direction, in this file: the outputs and what is kept of each step, and the state as each row ends."""
+        steps, ended = [], []
+        for rows_after, now in zip([*sizes[1:], 0], direction(inputs, sizes, state, N, pointer), strict=True):
+            steps.append((now.M_hat[:, -1], *(getattr(now, name) for name in keep)))
+            ended.append(State(*(part[rows_after:] for part in now)))
+        last = (torch.cat(parts) for parts in zip(*ended[::-1], strict=True))  # the shortest rows ended first
+        return [torch.cat(parts) for parts in zip(*steps, strict=True)], State(*last)
+
+    def _native(
+        self,
+        direction: Any,
+        inputs: Tensor,
+        sizes: list[int],
+        state: State | None,
+        N: int,
+        pointer: Pointer,
+        keep: tuple[str, ...],
+    ) -> tuple[list[Tensor], State]:
+        """The same by the native engine, which can keep pointers, and no more."""
+        from ordered_memory import native
+
+        output, p, last = native.read(direction, inputs, sizes, state, N, pointer, bool(keep), self.recompute)
+        return [output, p][: 1 + len(keep)], last
+
+    def _is_native(self, weight: Tensor) -> bool:
+        """Whether the native engine takes the call; one warning where it could be had and is not."""
+        if self.backend == "readable":
+            return False
+        from ordered_memory import native
+
+        return native.supports(weight, required=self.backend == "native")
 
 
 class _Batch(NamedTuple):

@@ -1,0 +1,112 @@
+// The loops over the D numbers of one slot, written so that the compiler vectorises them, and dropout from a hash.
+#pragma once
+
+#include <cmath>
+
+#include "product.h"
+
+// Before a loop whose arrays do not overlap, where the compiler cannot know it.
+#if defined(__clang__)
+#define OM_NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define OM_NO_OVERLAP _Pragma("GCC ivdep")
+#endif
+
+namespace om {
+
+template <class T> inline void copy(T* __restrict to, const T* __restrict from, Index n) {
+    std::memcpy(to, from, n * sizeof(T));
+}
+template <class T> inline void fill_zero(T* to, Index n) { std::memset(to, 0, n * sizeof(T)); }
+
+template <class T> inline void add(T* __restrict to, const T* __restrict from, Index n) {
+    for (Index d = 0; d < n; ++d) to[d] += from[d];
+}
+template <class T> inline void add_scaled(T* __restrict to, T scale, const T* __restrict from, Index n) {
+    for (Index d = 0; d < n; ++d) to[d] += scale * from[d];
+}
+// torch.lerp; written so that weight 1 gives the end, exactly.
+template <class T> inline void lerp(T* __restrict to, const T* start, const T* end, T weight, Index n) {
+    const T rest = T(1) - weight;
+    for (Index d = 0; d < n; ++d) to[d] = rest * start[d] + weight * end[d];
+}
+
+// The argument is clamped: fast arithmetic turns 1 / (1 + infinity) into a number that is none.
+template <class T> inline T sigmoid(T z) {
+    const T limit = 80;
+    z = z < -limit ? -limit : z > limit ? limit : z;
+    return T(1) / (T(1) + std::exp(-z));
+}
+
+template <class T> struct Moments {
+    T mean, scale;  // scale: one over the standard deviation
+};
+template <class T> inline Moments<T> moments(const T* z, Index n) {
+    T sum = 0, squares = 0;
+    for (Index d = 0; d < n; ++d) sum += z[d];
+    const T mean = sum / n;
+    for (Index d = 0; d < n; ++d) squares += (z[d] - mean) * (z[d] - mean);
+    return {mean, T(1) / std::sqrt(squares / n + T(1e-5))};
+}
+
+// Backward of LayerNorm for one row. `normal` is the row less its mean over its deviation; `grad` is of the output and
+// becomes that of the input.
+template <class T>
+inline void layer_norm_backward(T* __restrict grad, const T* __restrict normal, T scale, const T* __restrict weight,
+                                T* __restrict grad_weight, T* __restrict grad_bias, Index n) {
+    T sum = 0, product = 0;
+    for (Index d = 0; d < n; ++d) {
+        const T g = grad[d] * weight[d];
+        grad_weight[d] += grad[d] * normal[d];
+        grad_bias[d] += grad[d];
+        sum += g;
+        product += g * normal[d];
+    }
+    sum /= n, product /= n;
+    for (Index d = 0; d < n; ++d) grad[d] = scale * (grad[d] * weight[d] - sum - normal[d] * product);
+}
+
+inline uint64_t mix(uint64_t z) {  // the finaliser of splitmix64
+    z += 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+enum class Site : uint64_t { CELL_INPUT, CELL_HIDDEN, KEY_INPUT, SCORE };
+
+// Which units are dropped is a hash of seed, place, token, slot and unit: nothing is stored, backward asks again, and
+// threads have no part in it.
+template <class T> class Dropout {
+    uint32_t limit = 0;
+    uint64_t seed = 0;
+
+    static uint32_t hash(uint32_t low, uint32_t high, uint32_t unit) {
+        uint32_t h = (unit + low) * 0x9E3779B1u;
+        h = (h ^ (h >> 15)) * 0x85EBCA6Bu + high;
+        h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+        return (h ^ (h >> 16)) >> 8;
+    }
+
+public:
+    T scale = 1;
+
+    Dropout() = default;
+    Dropout(double rate, uint64_t seed_) : limit(uint32_t(rate * (1 << 24))), seed(seed_) {
+        scale = rate < 1 ? T(1 / (1 - rate)) : T(0);
+    }
+    bool on() const { return limit > 0; }
+
+    // Drops the units of n numbers, of which the first is unit number `start`.
+    void apply(T* __restrict values, Index n, Site site, Index token, Index slot, Index start = 0) const {
+        if (!on()) return;
+        const uint64_t key = mix(mix(mix(seed + uint64_t(site)) + uint64_t(token)) + uint64_t(slot));
+        const uint32_t low = uint32_t(key) + uint32_t(start), high = uint32_t(key >> 32);
+        const int32_t dropped = int32_t(limit);
+        const T kept = scale;
+        for (int unit = 0; unit < int(n); ++unit)
+            values[unit] *= int32_t(hash(low, high, uint32_t(unit))) >= dropped ? kept : T(0);
+    }
+};
+
+}  // namespace om

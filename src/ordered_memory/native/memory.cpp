@@ -1,0 +1,157 @@
+// The native engine of Ordered Memory: the mathematics of memory.py, fast. This file is its C interface; operator.py
+// calls it. Threads take rows of the batch for the whole sequence, forward and backward, and never wait for each other.
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <thread>
+
+#include "backward.h"
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+namespace om {
+
+// Numbers too small to be normal cost a hundred times the others, and are zero for every purpose here.
+class FlushDenormals {
+#if defined(__SSE__)
+    unsigned before = _mm_getcsr();
+
+public:
+    FlushDenormals() { _mm_setcsr(before | 0x8040); }
+    ~FlushDenormals() { _mm_setcsr(before); }
+#endif
+};
+
+// Runs task(0) ... task(count - 1), each on a thread of its own; the first is this one.
+template <class Task> void in_parallel(Index count, const Task& task) {
+    std::vector<std::exception_ptr> errors(count);
+    auto guarded = [&](Index number) {
+        try {
+            FlushDenormals flush;
+            task(number);
+        } catch (...) {
+            errors[number] = std::current_exception();
+        }
+    };
+    std::vector<std::thread> threads;
+    for (Index number = 1; number < count; ++number) threads.emplace_back(guarded, number);
+    guarded(0);
+    for (std::thread& thread : threads) thread.join();
+    for (std::exception_ptr& error : errors)
+        if (error) std::rethrow_exception(error);
+}
+
+// Tapes wait here, by number, between forward and backward. A number that is not here is an error, never a crash.
+template <class T> class Tapes {
+    std::mutex mutex;
+    std::map<Index, std::shared_ptr<Tape<T>>> tapes;
+    Index last = 0;
+
+public:
+    static Tapes& get() {
+        static Tapes* all = new Tapes;
+        return *all;
+    }
+    Index add(std::shared_ptr<Tape<T>> tape) {
+        std::lock_guard<std::mutex> lock(mutex);
+        tapes[++last] = std::move(tape);
+        return last;
+    }
+    std::shared_ptr<Tape<T>> find(Index number) {
+        std::lock_guard<std::mutex> lock(mutex);
+        auto found = tapes.find(number);
+        if (found == tapes.end()) throw std::runtime_error("the record of the forward pass is gone");
+        return found->second;
+    }
+    void remove(Index number) {
+        std::shared_ptr<Tape<T>> tape;  // destroyed outside the lock
+        std::lock_guard<std::mutex> lock(mutex);
+        auto found = tapes.find(number);
+        if (found != tapes.end()) tape = std::move(found->second), tapes.erase(found);
+    }
+};
+
+// All threads on one row; the first one's tape is kept.
+template <class T> Index one_row(const Model<T>& model) {
+    const Call& call = model.call;
+    Team<T> team(model, call.threads);
+    std::vector<std::shared_ptr<Tape<T>>> tapes;
+    for (Index i = 0; i < call.threads; ++i) tapes.push_back(std::make_shared<Tape<T>>(call, 1));
+    in_parallel(call.threads, [&](Index i) {
+        try {
+            Forward<T>(model, *tapes[i]->shares[0], Member<T>(&team, i)).run();
+        } catch (...) {
+            team.barrier.leave();
+            throw;
+        }
+    });
+    return call.keep ? Tapes<T>::get().add(std::move(tapes[0])) : 0;
+}
+
+template <class T> Index forward(const Call& call) {
+    const Model<T> model(call, false);
+    const Index threads = std::max<Index>(1, std::min(call.threads, call.rows));
+    if (call.rows == 1 && call.threads > 1) return one_row(model);
+    auto tape = std::make_shared<Tape<T>>(call, threads);
+    in_parallel(threads, [&](Index i) { Forward<T>(model, *tape->shares[i]).run(); });
+    return call.keep ? Tapes<T>::get().add(std::move(tape)) : 0;
+}
+
+template <class T> void backward(const Call& call) {
+    const Model<T> model(call, true);
+    const std::shared_ptr<Tape<T>> tape = Tapes<T>::get().find(call.tape);
+    const Index threads = tape->shares.size();
+    std::vector<std::vector<T>> totals(threads);
+    in_parallel(threads, [&](Index i) {
+        Backward<T> pass(model, *tape->shares[i]);
+        pass.run();
+        totals[i] = pass.parameters();
+    });
+    T* sum = static_cast<T*>(call.grad_parameters);
+    copy(sum, totals[0].data(), totals[0].size());
+    for (Index i = 1; i < threads; ++i) add(sum, totals[i].data(), totals[i].size());
+}
+
+thread_local std::string message;
+
+template <class Task> int guarded(const Task& task) {
+    try {
+        task();
+        return 0;
+    } catch (const std::exception& error) {
+        message = error.what();
+        return 1;
+    }
+}
+
+}  // namespace om
+
+extern "C" {
+// Each gives 0, or 1 when om_error() says what went wrong.
+int om_forward_float(const om::Call* call, om::Index* tape) {
+    return om::guarded([&] { *tape = om::forward<float>(*call); });
+}
+int om_forward_double(const om::Call* call, om::Index* tape) {
+    return om::guarded([&] { *tape = om::forward<double>(*call); });
+}
+int om_backward_float(const om::Call* call) {
+    return om::guarded([&] { om::backward<float>(*call); });
+}
+int om_backward_double(const om::Call* call) {
+    return om::guarded([&] { om::backward<double>(*call); });
+}
+void om_forget_float(om::Index tape) { om::Tapes<float>::get().remove(tape); }
+void om_forget_double(om::Index tape) { om::Tapes<double>::get().remove(tape); }
+const char* om_error() { return om::message.c_str(); }
+void om_release() { om::Pool::get().release(); }
+om::Index om_pooled() { return om::Index(om::Pool::get().held()); }
+// For tests: multiplies n numbers by what dropout makes of them.
+void om_drop(double* values, om::Index n, double rate, uint64_t seed, om::Index site, om::Index token, om::Index slot) {
+    om::Dropout<double>(rate, seed).apply(values, n, om::Site(site), token, slot);
+}
+void om_poison(int on) { om::Pool::get().poison = on; }
+om::Index om_call_size() { return sizeof(om::Call); }
+}

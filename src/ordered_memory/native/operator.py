@@ -1,0 +1,247 @@
+"""The engine as a torch operator: what autograd, ``torch.compile`` and distributed training see of it.
+
+``ordered_memory::read`` takes the projected tokens of a batch in the layout of a PackedSequence and all parameters as
+one vector; ``torch.cat`` outside makes that vector, so that autograd hands each parameter its gradient.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ordered_memory.native import build
+
+if TYPE_CHECKING:
+    from ordered_memory.memory import Direction, Pointer, State
+
+PRECISIONS = {torch.float32: "float", torch.float64: "double"}
+_SIZES = ("D", "N", "rows", "steps", "tokens")
+_SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment")
+_RATES = ("threshold", "dropout", "attention_dropout")
+_INPUTS = ("x", "query", "parameters", "M_start", "M_hat_start", "p_start")
+_OUTPUTS = ("output", "M", "M_hat", "p", "pointers")
+_GRADIENTS = ("grad_output", "grad_M", "grad_M_hat", "grad_p", "grad_pointers")
+_RESULTS = ("grad_x", "grad_query", "grad_parameters", "grad_M_start", "grad_M_hat_start", "grad_p_start")
+
+
+class Call(ctypes.Structure):
+    """The twin of ``Call`` in model.h, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in _SIZES),
+        ("sizes", ctypes.c_void_p),
+        *((name, ctypes.c_int64) for name in _SWITCHES),
+        *((name, ctypes.c_double) for name in _RATES),
+        ("seed", ctypes.c_uint64),
+        *((name, ctypes.c_void_p) for name in _INPUTS + _OUTPUTS + _GRADIENTS + _RESULTS),
+        ("tape", ctypes.c_int64),
+    )
+
+
+def _library() -> ctypes.CDLL:
+    library, status = build.load()
+    if library is None:
+        raise build.BuildError(f"the native engine cannot be used: {status.reason}. {build.HOW_TO_GET_IT}")
+    library.om_error.restype = ctypes.c_char_p
+    if library.om_call_size() != ctypes.sizeof(Call):
+        raise build.BuildError("the native engine and operator.py do not fit together")
+    return library
+
+
+def _run(name: str, dtype: torch.dtype, call: Call, *more: Any) -> None:
+    library = _library()
+    if getattr(library, f"om_{name}_{PRECISIONS[dtype]}")(ctypes.byref(call), *more) != 0:
+        raise RuntimeError(f"the native engine failed: {library.om_error().decode()}")
+
+
+class Switches(NamedTuple):
+    """The whole numbers that go with a call, in the order in which the operator takes them."""
+
+    N: int
+    rows: int
+    paper: int
+    tree: int
+    hard: int
+    keep: int  # gradients will be asked for
+    segment: int  # steps between kept states, the rest being computed again in backward; 0 keeps everything
+    want_pointers: int
+
+
+def _call(
+    inputs: Sequence[Tensor], sizes: Tensor, seed: Tensor, switches: Sequence[int], rates: Sequence[float]
+) -> tuple[Call, list[Tensor]]:
+    """The call without its results, and the tensors that it points to."""
+    held = [tensor.detach().contiguous() for tensor in inputs]
+    x, asked = held[0], Switches(*switches)
+    call = Call(D=x.shape[1], N=asked.N, rows=asked.rows, steps=len(sizes), tokens=len(x), seed=int(seed))
+    call.sizes, call.threads = sizes.data_ptr(), torch.get_num_threads()
+    call.paper, call.tree, call.hard, call.keep, call.segment = asked[2:7]
+    call.threshold, call.dropout, call.attention_dropout = rates
+    _point(call, _INPUTS, held)
+    return call, held
+
+
+def _point(call: Call, names: Sequence[str], tensors: Sequence[Tensor | None]) -> None:
+    for name, tensor in zip(names, tensors, strict=False):
+        setattr(call, name, tensor.data_ptr() if tensor is not None and tensor.numel() else None)
+
+
+def _handle(tape: int, dtype: torch.dtype) -> Tensor:
+    """The number of a tape as a tensor: once autograd lets go of it, so does the engine of the tape."""
+    number = (ctypes.c_int64 * 1)(tape)
+    if tape:
+        weakref.finalize(number, getattr(_library(), f"om_forget_{PRECISIONS[dtype]}"), ctypes.c_int64(tape))
+    return torch.frombuffer(number, dtype=torch.int64)
+
+
+def _empty_results(x: Tensor, switches: Sequence[int]) -> list[Tensor]:
+    asked = Switches(*switches)
+    rows, N, D = asked.rows, asked.N, x.shape[1]
+    pointers = len(x) if asked.want_pointers else 0
+    return [x.new_empty(shape) for shape in ((len(x), D), (rows, N, D), (rows, N, D), (rows, N), (pointers, N))]
+
+
+@torch.library.custom_op("ordered_memory::read", mutates_args=(), device_types="cpu")
+def _read(
+    inputs: Sequence[Tensor], sizes: Tensor, seed: Tensor, switches: Sequence[int], rates: Sequence[float]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Inputs are x, query, parameters and, with a state, M, M_hat and p; results are those of _OUTPUTS, and a tape."""
+    call, held = _call(inputs, sizes, seed, switches, rates)
+    results = _empty_results(held[0], switches)
+    _point(call, _OUTPUTS, results)
+    tape = ctypes.c_int64(0)
+    _run("forward", held[0].dtype, call, ctypes.byref(tape))
+    output, M, M_hat, p, pointers = results
+    return output, M, M_hat, p, pointers, _handle(tape.value, held[0].dtype)
+
+
+@_read.register_fake
+def _(inputs: Sequence[Tensor], _sizes: Tensor, _seed: Tensor, switches: Sequence[int], _: Any) -> tuple[Tensor, ...]:
+    return *_empty_results(inputs[0], switches), torch.empty(1, dtype=torch.int64)
+
+
+@torch.library.custom_op("ordered_memory::read_backward", mutates_args=(), device_types="cpu")
+def _read_backward(
+    gradients: Sequence[Tensor | None],
+    inputs: Sequence[Tensor],
+    sizes: Tensor,
+    seed: Tensor,
+    tape: Tensor,
+    switches: Sequence[int],
+    rates: Sequence[float],
+) -> list[Tensor]:
+    call, held = _call(inputs, sizes, seed, switches, rates)
+    given = [None if gradient is None else gradient.detach().contiguous() for gradient in gradients]
+    results = [torch.zeros_like(tensor) for tensor in held]
+    _point(call, _GRADIENTS, given)
+    _point(call, _RESULTS, results)
+    call.tape = int(tape)
+    _run("backward", held[0].dtype, call)
+    return results
+
+
+@_read_backward.register_fake
+def _(_gradients: Any, inputs: Sequence[Tensor], *_: Any) -> list[Tensor]:
+    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    tensors, sizes, seed, switches, rates = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(sizes, seed, output[-1], *tensors)
+    ctx.settings = switches, rates
+
+
+def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+    sizes, seed, tape, *tensors = ctx.saved_tensors
+    if not Switches(*ctx.settings[0]).keep:
+        raise RuntimeError("the native engine was not told to keep what backward needs")
+    results = _read_backward(gradients[:5], tensors, sizes, seed, tape, *ctx.settings)
+    return results, None, None, None, None
+
+
+def _no_second_derivative(_ctx: Any, *_: Any) -> tuple[Any, ...]:
+    raise RuntimeError("the native engine has no second derivatives: build the layer with backend='readable' for them")
+
+
+_read.register_autograd(_differentiate, setup_context=_save)
+_read_backward.register_autograd(_no_second_derivative)
+
+
+def supports(tensor: Tensor, required: bool = False) -> bool:
+    """Whether the engine computes on this device and in this precision; builds it if that has not been done.
+
+    Where it could be had and is not, one warning says how to get it; where it is ``required``, that is an error.
+    """
+    reason = None
+    if tensor.device.type != "cpu":
+        reason = f"it runs on the CPU, and the data are on {tensor.device}"
+    elif tensor.dtype not in PRECISIONS:
+        reason = f"it computes in float32 and float64, and the data are {tensor.dtype}"
+    elif build.load()[0] is None:
+        reason = build.status().reason
+        if not required:
+            build.warn_once(reason)
+    if reason is not None and required:
+        raise build.BuildError(f"the native engine cannot be used: {reason}")
+    return reason is None
+
+
+def release_memory() -> None:
+    """Gives the memory that waits for the next call back to the system."""
+    _library().om_release()
+
+
+def read(
+    direction: Direction,
+    inputs: Tensor,
+    sizes: list[int],
+    state: State | None,
+    num_slots: int,
+    pointer: Pointer,
+    want_pointers: bool = False,
+    recompute: bool = False,
+) -> tuple[Tensor, Tensor, State]:
+    """One direction over a whole batch: outputs and (if wanted) pointers of all tokens, packed, and the last state."""
+    from ordered_memory.memory import PaperScore, State, TreeRNNCell  # which imports this package
+
+    score: Any = direction.attention.score
+    cell: Any = direction.cell
+    with torch.autocast("cpu", enabled=False):
+        x = direction.norm(direction.projection(inputs.to(direction.norm.weight.dtype)))
+        query = score.query(score.dropout(x))
+        if not isinstance(score, PaperScore):
+            query = score.query_norm(query)
+        tensors = [x, query, torch.cat([p.flatten() for p in _parameters(direction)])]
+        if state is not None:
+            tensors += [part.to(x.dtype) for part in state]
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        rates = [dropout.p if dropout.training else 0.0 for dropout in (cell.dropout, score.dropout)]
+        switches = Switches(
+            num_slots,
+            sizes[0],
+            isinstance(score, PaperScore),
+            isinstance(cell, TreeRNNCell),
+            pointer == "hard",
+            keep,
+            max(1, round((len(sizes) / 4) ** 0.5)) if recompute and keep else 0,
+            want_pointers,
+        )
+        seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
+        results = _read(tensors, torch.tensor(sizes), seed, list(switches), [direction.threshold, *rates])
+    output, M, M_hat, p, pointers, _ = results
+    return output, pointers, State(M, M_hat, p)
+
+
+def _parameters(direction: Direction) -> list[Tensor]:
+    """All parameters that the engine works with, in the order of ``Parameters`` in model.h."""
+    score: Any = direction.attention.score
+    cell: Any = direction.cell
+    linears = [score.key, *([score.key_norm] if hasattr(score, "key_norm") else []), score.weight]
+    linears += [cell.inner, cell.outer] if hasattr(cell, "inner") else [cell.linear]
+    return [*direction.norm.parameters(), *(p for linear in linears for p in linear.parameters())]
