@@ -320,9 +320,26 @@ class TestDoctorAndMain:
         assert main(["doctor", "--json"]) == 0
         findings = json.loads(capsys.readouterr().out)
         assert findings["check"] == "passed"
-        assert findings["engine"]
+        assert findings["engine"].startswith("native")
         assert main(["doctor"]) == 0
         assert "passed" in capsys.readouterr().out
+
+    def test_doctor_tells_why_there_is_no_engine(self, capsys, monkeypatch):
+        monkeypatch.setenv("CXX", "no-such-compiler")
+        assert main(["doctor", "--json"]) == 0
+        findings = json.loads(capsys.readouterr().out)
+        assert "there is no C++ compiler (no-such-compiler)" in findings["engine"]
+        assert "apt install g++" in findings["advice"]
+
+    def test_doctor_builds(self, capsys, monkeypatch, tmp_path):
+        monkeypatch.setenv("ORDERED_MEMORY_CACHE", str(tmp_path))
+        assert main(["doctor", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["engine"] == "native, to be built at first use"
+        assert list(tmp_path.iterdir()) == []
+        assert main(["doctor", "--build", "--json"]) == 0
+        findings = json.loads(capsys.readouterr().out)
+        assert findings["check"] == "passed"
+        assert Path(findings["library"]).parent == tmp_path
 
     def test_unknown_verb(self, capsys):
         assert "'trian' is no verb of om: did you mean 'train'?" in error_of(capsys, "trian")

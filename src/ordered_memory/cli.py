@@ -363,6 +363,8 @@ def _print_statistics(statistics: dict[str, dict[str, Any]]) -> None:
 
 @dataclass
 class DoctorArguments:
+    build: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Build the native engine now, if that has not been done."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print as JSON."""
 
@@ -373,7 +375,7 @@ def doctor(argv: Sequence[str]) -> int:
 
     from ordered_memory.doctor import examine
 
-    findings = examine()
+    findings = examine(arguments.build)
     if arguments.json:
         print(json.dumps(findings))
     else:
