@@ -1,0 +1,24 @@
+"""What is kept of a run: the result as it was written, and a model that answers as the run's does."""
+
+import json
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.cli import main
+from ordered_memory.reproduce.publish import publish
+
+
+def test_result_and_checkpoint(tmp_path):
+    words = "--preset listops-demo --epochs 1 --budget None --evaluate-every 0 --embedding-size 8 --hidden-size 8"
+    data = "--data.pool-size 300 --data.test-size 50 --data.validation-size 50 --data.max-depth 3 --threads 1 --seed 3"
+    run = tmp_path / "run"
+    assert main(["train", "listops", "--out", str(run), *words.split(), *data.split()]) == 0
+    path = publish(run, tmp_path / "results", tmp_path / "shipped")
+    assert path.name == "ordered-memory-seed3.json"
+    result = json.loads((run / "result.json").read_text())
+    assert json.loads(path.read_text()) == result
+
+    model, own = Classifier.from_pretrained(tmp_path / "shipped"), Classifier.from_pretrained(run)
+    text = "[MAX 2 9 [MIN 4 7 ] 0 ]"
+    assert model.predict(text).to_dict() == own.predict(text).to_dict()
+    assert model.card["test"]["accuracy"] == result["test"]["accuracy"]
+    assert model.card["data"] == own.card["data"]
