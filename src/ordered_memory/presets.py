@@ -38,7 +38,7 @@ LISTOPS_DEMO = Experiment(
     encoder=OrderedMemoryConfig(hidden_size=64, num_slots=8, dropout=0.0, attention_dropout=0.0),
     classifier=ClassifierConfig(embedding_size=64, input_dropout=0.0, output_dropout=0.0, head="linear"),
     training=TrainingConfig(
-        budget="2m", learning_rate=3e-3, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=50, stop_at=0.995
+        budget="2m", learning_rate=3e-3, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=100, stop_at=0.995
     ),
 )
 

@@ -13,7 +13,7 @@ from ordered_memory.training.run_directory import RunDirectory
 
 
 def publish(run: Path, results: Path, checkpoint: Path | None = None) -> Path:
-    """Writes the result into the folder of results, under model and seed; and the best model, its figures in its card."""
+    """Writes the result into the folder of results, by model and seed; and the best model, its figures in its card."""
     result = RunDirectory.open(run).result()
     path = results / f"{result['model']}-seed{result['seed']}.json"
     atomic.write_json(path, result)
