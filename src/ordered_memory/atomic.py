@@ -26,7 +26,7 @@ def write_text(path: Path, text: str) -> None:
     with explained(path, "written"):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("w", encoding="utf-8") as file:
+            with unfinished.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,15 +1,14 @@
 """ListOps (Nangia and Bowman, 2018): nested lists of digits to be worked out, `[MAX 2 [MIN 4 7 ] 0 ]` is 4."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from ordered_memory import atomic
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.examples import Example, Split, read_lines
 from ordered_memory.tasks.listops_generator import (
@@ -262,21 +261,13 @@ def write(path: Path, examples: Iterable[Example]) -> None:
 
     The file appears whole or not at all.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            for example in examples:
-                if len(example.sentences) != 1:
-                    raise InputError(f"{path}: an example has {len(example.sentences)} sentences, and ListOps has one")
-                tokens = example.sentences[0]
-                text = example.trees[0].to_brackets() if example.trees else " ".join(tokens)
-                file.write(f"{example.label}\t{text}\n")
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-    finally:
-        with suppress(OSError):  # it is there only if writing it was cut short
-            unfinished.unlink()
+    lines = []
+    for example in examples:
+        if len(example.sentences) != 1:
+            raise InputError(f"{path}: an example has {len(example.sentences)} sentences, and ListOps has one")
+        text = example.trees[0].to_brackets() if example.trees else " ".join(example.sentences[0])
+        lines.append(f"{example.label}\t{text}\n")
+    atomic.write_text(path, "".join(lines))
 
 
 @dataclass(frozen=True)
