@@ -408,7 +408,7 @@ class OrderedMemory(nn.Module):
             return False
         from ordered_memory import native
 
-        return native.supports(weight, required=self.backend == "native")
+        return bool(native.supports(weight.device, weight.dtype, self.backend == "native"))
 
 
 class _Batch(NamedTuple):

@@ -66,6 +66,41 @@ inline void layer_norm_backward(T* __restrict grad, const T* __restrict normal, 
     for (Index d = 0; d < n; ++d) grad[d] = scale * (grad[d] * weight[d] - sum - normal[d] * product);
 }
 
+// Numbers of which many are zero and none is less (a relu gave them): which are more than zero, and those alone.
+template <class T> struct Sparse {
+    uint64_t* bits;
+    T* values;
+
+    static Index words(Index n) { return (n + 63) / 64; }
+
+    // Gives how many were written; there must be room for n.
+    Index pack(const T* __restrict from, Index n) {
+        Index count = 0;
+        for (Index start = 0; start < n; start += 64) {
+            uint64_t word = 0;
+            for (Index j = start; j < std::min(start + 64, n); ++j) {
+                const bool more = from[j] > 0;
+                values[count] = from[j];
+                count += more;
+                word |= uint64_t(more) << (j - start);
+            }
+            bits[start / 64] = word;
+        }
+        return count;
+    }
+    void unpack(T* __restrict to, Index n) const {
+        const T* next = values;
+        for (Index start = 0; start < n; start += 64) {
+            uint64_t word = bits[start / 64];
+            for (Index j = start; j < std::min(start + 64, n); ++j, word >>= 1) {
+                const T value = *next;  // read in any case, and no branch: nobody can foresee these bits
+                to[j] = word & 1 ? value : T(0);
+                next += word & 1;
+            }
+        }
+    }
+};
+
 inline uint64_t mix(uint64_t z) {  // the finaliser of splitmix64
     z += 0x9E3779B97F4A7C15ull;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;

@@ -113,6 +113,8 @@ private:
         T* grad_hidden = waiting.take<T>(cells * hidden);
         T* grad_gate = model.gated ? waiting.take<T>(cells * hidden) : grad_hidden;
         T* grad_input = scratch.take<T>(cells * D);
+        T* unit = model.gated ? waiting.take<T>(cells * hidden) : nullptr;
+        for (Index cell = 0; unit && cell < cells; ++cell) step.hidden[cell].unpack(unit + cell * hidden, hidden);
         for (Index k = waves; k-- > 0;) {
             const Index start = step.wave[k], rows = step.wave[k + 1] - start;
             for (Index i = 0; i < rows; ++i) {
@@ -124,9 +126,9 @@ private:
                 multiply(rows, grad_gate + start * hidden, hidden, model.outer_back, grad_hidden + start * hidden,
                          hidden, Start::ZERO);
                 const T scale = model.cell_dropout.scale;
-                const T* __restrict unit = step.hidden + start * hidden;
+                const T* __restrict open = unit + start * hidden;
                 T* __restrict to = grad_hidden + start * hidden;
-                for (Index j = 0; j < rows * hidden; ++j) to[j] *= unit[j] > 0 ? scale : T(0);
+                for (Index j = 0; j < rows * hidden; ++j) to[j] *= open[j] > 0 ? scale : T(0);
             }
             multiply(rows, grad_hidden + start * hidden, hidden, model.below_back, grad_input, D, Start::ZERO);
             for (Index i = 0; i < rows; ++i) {
@@ -150,7 +152,7 @@ private:
                 inputs.push_back(in);
                 grad_units.push_back(grad_hidden + cell * hidden);
                 if (!model.gated) continue;
-                units.push_back(step.hidden + cell * hidden);
+                units.push_back(unit + cell * hidden);
                 grad_gates.push_back(grad_gate + cell * hidden);
             }
     }
@@ -260,60 +262,44 @@ private:
         const Index rows = step.rows.size();
         Index keys = 0;
         for (const Row<T>& row : step.rows) keys += N - row.reach;
-        T* grad_key = waiting.take<T>(keys * D);
-        T* input = waiting.take<T>(keys * D);
-        T* grad_input = scratch.take<T>(keys * D);
-        for (Index r = 0; r < rows; ++r) {
-            const Row<T>& row = step.rows[r];
-            for (Index slot = row.reach; slot < N; ++slot) {
-                const Index number = row.keys + slot - row.reach;
-                key_backward(step, row, slot, number, grad_beta[r * N + slot] * model.score_scale, grad_key + number * D);
-                copy(input + number * D, forward.candidate(before.rows[r], slot), D);
-                model.attention_dropout.apply(input + number * D, D, Site::KEY_INPUT, row.token, slot);
+        T *input = waiting.take<T>(keys * D), *grad_key = waiting.take<T>(keys * D);
+        T *key = scratch.take<T>(keys * D), *grad_input = scratch.take<T>(keys * D);
+        forward.keys_of(before, step, input, key);
+        for (Index r = 0, number = 0; r < rows; ++r)
+            for (Index slot = step.rows[r].reach; slot < N; ++slot, ++number) {
+                const T grad_score = grad_beta[r * N + slot] * model.score_scale;
+                key_backward(step.rows[r], slot, key + number * D, grad_score, grad_key + number * D);
                 key_inputs.push_back(input + number * D);
                 grad_keys.push_back(grad_key + number * D);
             }
-        }
         multiply(keys, grad_key, D, model.key_back, grad_input, D, Start::ZERO);
-        for (Index r = 0; r < rows; ++r) {
-            const Row<T>& row = step.rows[r];
-            for (Index slot = row.reach; slot < N; ++slot) {
-                T* from = grad_input + (row.keys + slot - row.reach) * D;
-                model.attention_dropout.apply(from, D, Site::KEY_INPUT, row.token, slot);
-                add(of_M_hat(r, slot), from, D);
+        for (Index r = 0; r < rows; ++r)
+            for (Index slot = step.rows[r].reach; slot < N; ++slot, grad_input += D) {
+                model.attention_dropout.apply(grad_input, D, Site::KEY_INPUT, step.rows[r].token, slot);
+                add(of_M_hat(r, slot), grad_input, D);
             }
-        }
     }
 
-    void key_backward(const Step<T>& step, const Row<T>& row, Index slot, Index number, T grad_beta,
-                      T* __restrict grad_key) {
-        const T* key = step.keys + number * D;
-        const T* query = model.query + row.token * D;
+    void key_backward(const Row<T>& row, Index slot, T* key, T grad_score, T* __restrict grad_key) {
         T* __restrict grad_query = static_cast<T*>(model.call.grad_query) + row.token * D;
-        T* __restrict dropped = scratch_row(0);
-        std::fill(dropped, dropped + D, grad_beta);
+        T* __restrict activated = scratch_row(0);
+        T* __restrict dropped = scratch_row(1);
+        const T scale = forward.activate(key, model.query + row.token * D, activated);
+        std::fill(dropped, dropped + D, grad_score);
         model.attention_dropout.apply(dropped, D, Site::SCORE, row.token, slot);
-        const T *weight = model.at.key_norm_weight, *bias = model.at.key_norm_bias, *w = model.at.score_weight;
-        if (model.released) {
-            OM_NO_OVERLAP
-            for (Index d = 0; d < D; ++d) {
-                const T sum = query[d] + key[d] * weight[d] + bias[d];
-                const T value = sum > 0 ? sum : T(0), open = sum > 0 ? T(1) : T(0), g = open * dropped[d] * w[d];
-                grad.score_weight[d] += dropped[d] * value;
-                grad_query[d] += g;
-                grad_key[d] = g;
-            }
-            layer_norm_backward(grad_key, key, step.key_scales[number], weight, grad.key_norm_weight,
-                                grad.key_norm_bias, D);
-        } else {
-            OM_NO_OVERLAP
-            for (Index d = 0; d < D; ++d) {
-                const T g = dropped[d] * w[d] * (1 - key[d] * key[d]);
-                grad.score_weight[d] += dropped[d] * key[d];
-                grad_query[d] += g;
-                grad_key[d] = g;
-            }
+        const T* w = model.at.score_weight;
+        const bool released = model.released;
+        OM_NO_OVERLAP
+        for (Index d = 0; d < D; ++d) {
+            const T open = activated[d] > 0 ? T(1) : T(0);
+            const T slope = released ? open : 1 - activated[d] * activated[d];
+            grad.score_weight[d] += dropped[d] * activated[d];
+            grad_key[d] = dropped[d] * w[d] * slope;
+            grad_query[d] += dropped[d] * w[d] * slope;
         }
+        if (released)
+            layer_norm_backward(grad_key, key, scale, model.at.key_norm_weight, grad.key_norm_weight,
+                                grad.key_norm_bias, D);
     }
 
     // Multiplies the waiting rows into the gradients of the weights, once there are enough of them.

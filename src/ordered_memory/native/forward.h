@@ -78,6 +78,34 @@ public:
         return &step;
     }
 
+    // The keys of all slots in reach, in one product; `input` is what dropout leaves of the candidates.
+    void keys_of(const Step<T>& before, const Step<T>& after, T* input, T* key) {
+        Index keys = 0;
+        for (size_t r = 0; r < after.rows.size(); ++r)
+            for (Index slot = after.rows[r].reach; slot < N; ++slot, ++keys) {
+                copy(input + keys * D, candidate(before.rows[r], slot), D);
+                model.attention_dropout.apply(input + keys * D, D, Site::KEY_INPUT, after.rows[r].token, slot);
+            }
+        const Start how = model.released ? Start::BIAS : Start::ZERO;
+        member.multiply(keys, input, D, model.key, key, D, how, model.at.key_bias);
+    }
+
+    // relu(query + LN(key)), or tanh(query + key). The key is normalised in place; gives its scale.
+    T activate(T* __restrict key, const T* __restrict query, T* __restrict activated) const {
+        if (model.released) {
+            const Moments<T> m = moments(key, D);
+            const T *weight = model.at.key_norm_weight, *bias = model.at.key_norm_bias;
+            for (Index d = 0; d < D; ++d) {
+                key[d] = (key[d] - m.mean) * m.scale;
+                const T sum = query[d] + key[d] * weight[d] + bias[d];
+                activated[d] = sum > 0 ? sum : T(0);
+            }
+            return m.scale;
+        }
+        for (Index d = 0; d < D; ++d) activated[d] = std::tanh(query[d] + key[d]);
+        return T(1);
+    }
+
 private:
     void advance(const Step<T>* before, Step<T>& after, Index t, Arena& states, Arena& activations) {
         scratch.reset();
@@ -86,7 +114,7 @@ private:
         after.order.clear(), after.wave.clear();
         for (Index r = 0; r < rows; ++r) after.rows[r].token = model.offsets[t] + share.rows[r];
         if (!before) return first_step(after, states);
-        T* beta = score(*before, after, activations);  // eq. 8-9
+        T* beta = score(*before, after);  // eq. 8-9
         for (Index r = 0; r < rows; ++r) {
             point(before->rows[r], after.rows[r], beta + r * N, states);  // eq. 2-4, 10-11
             write(before->rows[r], after.rows[r], states);               // eq. 5
@@ -102,7 +130,7 @@ private:
     }
 
     // The score of every slot in reach, for all rows in one product.
-    T* score(const Step<T>& before, Step<T>& after, Arena& activations) {
+    T* score(const Step<T>& before, Step<T>& after) {
         Index keys = 0;
         for (size_t r = 0; r < after.rows.size(); ++r) {
             const Row<T>& was = before.rows[r];
@@ -111,29 +139,16 @@ private:
             while (row.reach < N - 1 && was.cp[row.reach + 1] < T(MASK_FLOOR)) ++row.reach;
             row.low = std::min(row.reach, was.first);
             row.previous = was.token;
-            row.keys = keys;
-            keys += N - row.reach;
+                keys += N - row.reach;
         }
-        T* input = scratch.take<T>(keys * D);
-        after.keys = activations.take<T>(keys * D);
-        after.key_scales = activations.take<T>(keys);
-        T* to = input;
-        for (size_t r = 0; r < after.rows.size(); ++r)
-            for (Index slot = after.rows[r].reach; slot < N; ++slot, to += D) {
-                copy(to, candidate(before.rows[r], slot), D);
-                model.attention_dropout.apply(to, D, Site::KEY_INPUT, after.rows[r].token, slot);
-            }
-        const Start how = model.released ? Start::BIAS : Start::ZERO;
-        member.multiply(keys, input, D, model.key, after.keys, D, how, model.at.key_bias);
-
+        T *input = scratch.take<T>(keys * D), *key = scratch.take<T>(keys * D);
+        keys_of(before, after, input, key);
         T* beta = scratch.take<T>(after.rows.size() * N);
         T* activated = scratch.take<T>(D);
         for (size_t r = 0; r < after.rows.size(); ++r) {
             const Row<T>& row = after.rows[r];
-            for (Index slot = row.reach; slot < N; ++slot) {
-                const Index number = row.keys + slot - row.reach;
-                T* key = after.keys + number * D;
-                activate(key, model.query + row.token * D, activated, after.key_scales[number]);
+            for (Index slot = row.reach; slot < N; ++slot, key += D) {
+                activate(key, model.query + row.token * D, activated);
                 model.attention_dropout.apply(activated, D, Site::SCORE, row.token, slot);
                 T sum = *model.at.score_bias;
                 for (Index d = 0; d < D; ++d) sum += activated[d] * model.at.score_weight[d];
@@ -141,22 +156,6 @@ private:
             }
         }
         return beta;
-    }
-
-    // relu(query + LN(key)), or tanh(query + key); the key becomes what backward wants of it.
-    void activate(T* __restrict key, const T* __restrict query, T* __restrict activated, T& scale) const {
-        if (model.released) {
-            const Moments<T> m = moments(key, D);
-            scale = m.scale;
-            const T *weight = model.at.key_norm_weight, *bias = model.at.key_norm_bias;
-            for (Index d = 0; d < D; ++d) {
-                key[d] = (key[d] - m.mean) * m.scale;
-                const T sum = query[d] + key[d] * weight[d] + bias[d];
-                activated[d] = sum > 0 ? sum : T(0);
-            }
-        } else {
-            for (Index d = 0; d < D; ++d) activated[d] = key[d] = std::tanh(query[d] + key[d]);
-        }
     }
 
     void point(const Row<T>& was, Row<T>& row, const T* beta, Arena& states) {
@@ -209,9 +208,11 @@ private:
         if (cells == 0) return;
         for (Row<T>& row : step.rows) row.M_hat = states.take<T>((N - row.first) * D);
         T* input = scratch.take<T>(cells * D);
-        step.hidden = activations.take<T>(cells * hidden);
-        step.gates = model.gated ? activations.take<T>(cells * hidden) : step.hidden;
+        step.gates = activations.take<T>(cells * hidden);
         step.cell_moments = activations.take<Moments<T>>(cells);
+        T* units = model.gated ? scratch.take<T>(cells * hidden) : step.gates;
+        Arena* keep = model.gated && &activations != &scratch ? &activations : nullptr;
+        if (keep) step.hidden = keep->take<Sparse<T>>(cells);
         const Index waves = step.wave.size() - 1;
         for (Index k = 0; k < waves; ++k)
             for (Index cell = step.wave[k]; cell < step.wave[k + 1]; ++cell) {
@@ -219,14 +220,14 @@ private:
                 copy(input + cell * D, memory(row, row.first + k), D);
                 model.cell_dropout.apply(input + cell * D, D, Site::CELL_INPUT, row.token, row.first + k, D);
             }
-        member.multiply(cells, input, D, model.memory, step.hidden, hidden, Start::BIAS, model.at.inner_bias);
-        for (Index k = 0; k < waves; ++k) wave(step, k, input);
+        member.multiply(cells, input, D, model.memory, units, hidden, Start::BIAS, model.at.inner_bias);
+        for (Index k = 0; k < waves; ++k) wave(step, k, input, units, keep);
     }
 
-    // The k-th cell of every row that has so many.
-    void wave(Step<T>& step, Index k, T* input) {
+    // The k-th cell of every row that has so many; hidden units are kept where there is an arena for them.
+    void wave(Step<T>& step, Index k, T* input, T* all_units, Arena* keep) {
         const Index start = step.wave[k], rows = step.wave[k + 1] - start;
-        T* pre = step.hidden + start * hidden;
+        T* pre = all_units + start * hidden;
         for (Index i = 0; i < rows; ++i) {
             const Row<T>& row = step.rows[step.order[i]];
             const Index slot = row.first + k;
@@ -240,6 +241,11 @@ private:
                 for (Index d = 0; d < hidden; ++d) units[d] = units[d] > 0 ? units[d] : T(0);
                 const Row<T>& row = step.rows[step.order[i]];
                 model.cell_dropout.apply(units, hidden, Site::CELL_HIDDEN, row.token, row.first + k);
+                if (!keep) continue;
+                Sparse<T>& kept = step.hidden[start + i];
+                kept.bits = keep->take<uint64_t>(Sparse<T>::words(hidden));
+                kept.values = keep->take<T>(hidden);
+                keep->shorten(kept.values, kept.pack(units, hidden));
             }
             T* gates = step.gates + start * hidden;
             const T* bias = model.at.outer_bias;

@@ -75,8 +75,8 @@ template <class T> struct Model {
           attention_dropout(c.attention_dropout, c.seed), zeros(c.D, T(0)) {
         Index offset = 0;
         for (Index step = 0; step < c.steps; ++step) offsets.push_back(offset), offset += c.sizes[step];
+        key.pack_forward(at.key_weight, D, D, D);  // backward computes keys again: it is cheaper than to keep them
         if (!backward || c.segment > 0) {
-            key.pack_forward(at.key_weight, D, D, D);
             below.pack_forward(at.inner_weight, hidden, D, 2 * D);
             memory.pack_forward(at.inner_weight + D, hidden, D, 2 * D);
             if (gated && c.rows > 1) outer.pack_forward(at.outer_weight, hidden, hidden, hidden);

@@ -173,16 +173,17 @@ _read.register_autograd(_differentiate, setup_context=_save)
 _read_backward.register_autograd(_no_second_derivative)
 
 
-def supports(tensor: Tensor, required: bool = False) -> bool:
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def supports(device: torch.device, dtype: torch.dtype, required: bool = False) -> bool:
     """Whether the engine computes on this device and in this precision; builds it if that has not been done.
 
     Where it could be had and is not, one warning says how to get it; where it is ``required``, that is an error.
     """
     reason = None
-    if tensor.device.type != "cpu":
-        reason = f"it runs on the CPU, and the data are on {tensor.device}"
-    elif tensor.dtype not in PRECISIONS:
-        reason = f"it computes in float32 and float64, and the data are {tensor.dtype}"
+    if device.type != "cpu":
+        reason = f"it runs on the CPU, and the layer is on {device}"
+    elif dtype not in PRECISIONS:
+        reason = f"it computes in float32 and float64, and the layer is {dtype}"
     elif build.load()[0] is None:
         reason = build.status().reason
         if not required:

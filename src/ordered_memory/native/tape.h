@@ -94,6 +94,10 @@ public:
         used = CHECKED ? blocks[block].second : used + wanted;
         return reinterpret_cast<T*>(piece);
     }
+    // Gives back the end of the last piece, of which only `count` are used.
+    template <class T> void shorten(T* piece, Index count) {
+        if (!CHECKED) used = reinterpret_cast<char*>(piece) - blocks[block].first + (count * sizeof(T) + 63) / 64 * 64;
+    }
 };
 
 // One row after one step. Slots that nothing has reached are not stored: candidates under `first` are the token
@@ -103,7 +107,6 @@ template <class T> struct Row {
     Index token = -1;     // of x, and of what candidates under `first` hold
     Index previous = -1;  // token that memory under `low` holds; -1: zero
     Index reach = 0;      // first slot that the pointer could choose
-    Index keys = 0;       // number of its first key among the step's
     const T *M = nullptr, *M_hat = nullptr;  // (N - low, D), (N - first, D)
     const T *p = nullptr, *cp = nullptr, *rcp = nullptr;  // (N) each
 };
@@ -114,10 +117,9 @@ template <class T> struct Step {
     // Cells are computed in waves: the first cell of every row, then the second, and so on, with the rows that have
     // most cells first. Wave k has the first (wave[k + 1] - wave[k]) rows of `order`.
     std::vector<Index> order, wave;
-    T *hidden = nullptr, *gates = nullptr;  // (cells, 4D) after relu and dropout, (cells, 4D or D) after activation
-    Moments<T>* cell_moments = nullptr;     // (cells)
-    T* keys = nullptr;                      // (keys, D): normalised (released form), after tanh (paper's form)
-    T* key_scales = nullptr;                // (keys)
+    Sparse<T>* hidden = nullptr;         // (cells) of 4D, after relu and dropout
+    T* gates = nullptr;                  // (cells, 4D), or D in the tree-RNN cell, after activation
+    Moments<T>* cell_moments = nullptr;  // (cells)
 
     Index cells() const { return wave.empty() ? 0 : wave.back(); }
 };
