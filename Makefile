@@ -3,11 +3,12 @@ VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help run test check format clean
+.PHONY: help run test check bench format clean
 
 help:
 	@echo "make run     watch Ordered Memory learn ListOps from nothing, beside an LSTM (about five minutes)"
 	@echo "make test    run the tests"
+	@echo "make bench   measure the native engine beside memory.py (about twenty minutes on an idle machine)"
 	@echo "make check   run the linters and the type checker"
 	@echo "make format  format the code"
 	@echo "make clean   remove the virtual environment"
@@ -22,6 +23,9 @@ check: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: $(VENV)/installed
+	$(BIN)/om bench
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .

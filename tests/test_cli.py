@@ -56,10 +56,10 @@ class TestHelp:
     def test_overview_names_every_verb(self, capsys):
         assert main([]) == 0
         text = capsys.readouterr().out
-        for verb in ("demo", "train", "evaluate", "parse", "data", "report", "doctor"):
+        for verb in ("demo", "train", "evaluate", "parse", "data", "report", "bench", "doctor"):
             assert re.search(rf"^  {verb} +[A-Z]", text, re.MULTILINE)
 
-    @pytest.mark.parametrize("verb", ["demo", "train", "evaluate", "parse", "data", "report", "doctor"])
+    @pytest.mark.parametrize("verb", ["demo", "train", "evaluate", "parse", "data", "report", "bench", "doctor"])
     def test_each_verb_explains_every_flag(self, verb, capsys):
         with pytest.raises(SystemExit) as stop:
             main([verb, "--help"])

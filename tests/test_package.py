@@ -17,6 +17,7 @@ HOUSE = [
     {"encoders"},
     {"classifier"},
     {"training", "doctor"},
+    {"bench"},
     {"reproduce"},
     {"cli"},
 ]

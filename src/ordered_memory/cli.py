@@ -437,6 +437,30 @@ def report(argv: Sequence[str]) -> int:
     return 0
 
 
+@dataclass
+class BenchArguments:
+    out: Path = Path("runs/bench")
+    """Directory for bench.json and growth.svg."""
+    checkpoint: str | None = None
+    """A trained Ordered Memory to measure too, on real expressions: a run, a checkpoint, or a shipped name."""
+    only: str = ""
+    """Only cases whose name contains this."""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Fewer runs and smaller sizes."""
+
+
+def bench(argv: Sequence[str]) -> int:
+    """Measure the native engine against memory.py, side by side: speed, share of the machine's peak, memory, growth."""
+    arguments = _parse(BenchArguments, argv, "bench", bench.__doc__)
+
+    from rich.console import Console
+
+    from ordered_memory.bench.run import bench as run
+
+    agreed = run(arguments.out, arguments.checkpoint, arguments.quick, arguments.only, Console())
+    return 0 if agreed else 1
+
+
 def _task_of(model: Classifier) -> tuple[Any, Any]:
     """The task of a checkpoint, and the config of the data it was trained on, if the checkpoint tells."""
     if model.task not in TASKS:
@@ -505,6 +529,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "parse": parse,
     "data": data,
     "report": report,
+    "bench": bench,
     "doctor": doctor,
 }
 

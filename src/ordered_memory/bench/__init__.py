@@ -1,0 +1,1 @@
+"""The native engine against `memory.py`, measured side by side in one run: `om bench`."""

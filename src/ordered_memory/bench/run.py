@@ -1,0 +1,168 @@
+"""`om bench`: compares, prints ratios, writes every figure as JSON, and draws how time grows with each size."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from ordered_memory import __version__, atomic, native
+from ordered_memory.bench.cases import Case, cases
+from ordered_memory.bench.measure import GROWTH, Comparison, compare, growth, peak_memory, sgemm_peak
+from ordered_memory.errors import InputError
+from ordered_memory.training.loop import commit
+
+
+def bench(out: Path, checkpoint: str | None, quick: bool, only: str, console: Console) -> bool:
+    """Runs everything; gives whether the two engines agreed in every case."""
+    status = native.status()
+    if not status.available:
+        raise InputError(f"there is no native engine to measure: {status.reason}")
+    threads = tuple(sorted({1, torch.get_num_threads()}))
+    chosen = [case for case in cases(checkpoint) if only in f"{case.name}, {case.weights}"]
+    if not chosen:
+        raise InputError(f"--only {only}: no case has that in its name")
+    out.mkdir(parents=True, exist_ok=True)
+    figures = about(threads)
+    console.print(
+        f"engine: {status.path}\nsgemm: "
+        + ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {count} threads" for count, peak in figures["sgemm_peak"].items()),
+        highlight=False,
+        soft_wrap=True,
+    )
+    comparisons = []
+    for case in chosen:
+        comparisons.append(compare(case, threads, 2 if quick else 5))
+        show(comparisons[-1], console)
+        figures["cases"] = [plain(comparison) for comparison in comparisons]
+        atomic.write_json(out / "bench.json", figures)
+    if not only:
+        figures["peak_memory"] = memory(console)
+        atomic.write_json(out / "bench.json", figures)
+        figures["growth"] = {
+            name: [growth(name, size) for size in sizes[: 4 if quick else None]] for name, sizes in GROWTH.items()
+        }
+        show_growth(figures["growth"], console)
+        plot(figures["growth"], out / "growth.svg", console)
+        atomic.write_json(out / "bench.json", figures)
+    console.print(f"written to {out}", highlight=False)
+    return all(comparison.agrees for comparison in comparisons)
+
+
+def about(threads: tuple[int, ...]) -> dict[str, Any]:
+    """Machine and versions, and what its matrix product reaches on each number of threads."""
+    peaks = {}
+    for count in threads:
+        torch.set_num_threads(count)
+        peaks[count] = sgemm_peak()
+    return {
+        "machine": _processor(),
+        "cores": os.cpu_count(),
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "version": __version__,
+        "commit": commit(),
+        "sgemm_peak": peaks,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def plain(comparison: Comparison) -> dict[str, Any]:
+    values = dataclasses.asdict(comparison)
+    for speed, made in zip(values["speeds"], comparison.speeds, strict=True):
+        speed["ratio"] = made.ratio
+    return values
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    """One line for each number of threads; no speed where the two disagree."""
+    case, work = comparison.case, comparison.work
+    name = f"{case.name}, {case.weights}"
+    if not comparison.agrees:
+        console.print(f"[red]{name}: no speed, for the two DISAGREE by {comparison.disagreement:.1e}[/]")
+        return
+    for speed in comparison.speeds:
+        console.print(
+            f"{name:<42} {speed.threads} threads {work.cells:6.2f} cells a token "
+            f"{1e3 * speed.readable:9.1f} ms {1e3 * speed.native:8.1f} ms {speed.ratio:7.1f} x "
+            f"{100 * speed.share_of_peak:4.0f}% of peak",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def memory(console: Console) -> dict[str, int]:
+    """Most memory of a training step at the size of ListOps, and of a long one with recomputation."""
+    listops = Case("ListOps size, training")
+    long = Case("128 rows of 1,000", "sharp", tokens=1000)
+    found = {
+        "readable": peak_memory(listops, "readable"),
+        "native": peak_memory(listops, "native"),
+        "native, recompute": peak_memory(listops, "native", recompute=True),
+        "128 rows of 1,000, sharp, recompute": peak_memory(long, "native", recompute=True),
+        "1 row of 100,000, inference": peak_memory(
+            Case("long", "sharp", rows=1, tokens=100_000, training=False), "native"
+        ),
+    }
+    for name, size in found.items():
+        console.print(f"peak memory, {name}: {size / 2**20:,.0f} MB", highlight=False)
+    console.print(f"memory.py over the engine: {found['readable'] / found['native']:.1f} x", highlight=False)
+    return found
+
+
+def show_growth(growths: dict[str, list[dict[str, float]]], console: Console) -> None:
+    for name, entries in growths.items():
+        table = Table(title=f"growth with {name.replace('_', ' ')}, sharp pointers", title_justify="left")
+        for heading in (
+            "",
+            "training, µs a token",
+            "cells a token",
+            "nn.LSTM, µs a token",
+            "training memory",
+            "inference",
+        ):
+            table.add_column(heading, justify="right")
+        for entry in entries:
+            table.add_row(
+                f"{entry['size']:,}",
+                f"{1e6 * entry['seconds_per_token']:.1f}",
+                f"{entry['cells_per_token']:.2f}",
+                f"{1e6 * entry['lstm_seconds_per_token']:.1f}",
+                f"{entry['training_memory'] / 2**20:.1f} MB",
+                f"{entry['inference_memory_beyond_output'] / 2**20:.1f} MB",
+            )
+        console.print(table)
+
+
+def plot(growths: dict[str, list[dict[str, float]]], path: Path, console: Console) -> None:
+    """Time for each token against each size; needs matplotlib, the extra `figures`."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        console.print("no figure: it needs matplotlib (pip install 'ordered-memory[figures]')", highlight=False)
+        return
+    figure, axes = pyplot.subplots(1, len(growths), figsize=(3.6 * len(growths), 3.2), layout="constrained")
+    for axis, (name, entries) in zip(axes, growths.items(), strict=True):
+        for label, key in (("engine", "seconds_per_token"), ("nn.LSTM", "lstm_seconds_per_token")):
+            axis.loglog([e["size"] for e in entries], [1e6 * e[key] for e in entries], marker="o", label=label)
+        axis.set_xlabel(name.replace("_", " "))
+        axis.grid(alpha=0.3, which="both", linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("training, microseconds a token")
+    axes[0].legend(frameon=False)
+    figure.savefig(path)
+    pyplot.close(figure)

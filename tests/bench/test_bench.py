@@ -1,0 +1,85 @@
+"""The benchmark: it measures what it says, and prints no speed where the two engines disagree."""
+
+import dataclasses
+import io
+import json
+
+import pytest
+import torch
+from rich.console import Console
+
+from ordered_memory.bench import measure, run
+from ordered_memory.bench.cases import Case, cases
+from ordered_memory.errors import InputError
+
+TINY = Case("tiny", hidden_size=8, num_slots=4, rows=3, tokens=6)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """The benchmark sets the number of threads: put it back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_every_case_can_be_made_smaller_and_agrees():
+    for case in cases("listops-demo"):
+        small = dataclasses.replace(case, rows=2, tokens=8, hidden_size=8 if case.checkpoint is None else 64)
+        assert measure.disagreement(small) < measure.TOLERANCE, case.name
+
+
+def test_work_counts_what_a_slow_count_counts():
+    work = TINY.work()
+    om, (x, lengths) = TINY.layer("readable").eval(), TINY.batch()
+    p = om.read(x, lengths=lengths).p[0].detach()
+    cells = keys = 0
+    for row, length in enumerate(lengths.tolist()):
+        for time in range(1, length):
+            cells += sum(float(p[time, row, : i + 1].sum()) >= om.threshold for i in range(4))
+            keys += 1 + sum(float(p[time - 1, row, : i + 1].sum()) >= 1e-5 for i in range(1, 4))
+    tokens = int(lengths.sum())
+    assert work.tokens == tokens
+    assert work.cells == pytest.approx(cells / tokens)
+    assert work.operations == 3 * 2 * (24 * cells + keys + 2 * tokens) * 8**2
+
+
+def test_sharp_pointers_are_sharp():
+    sharp = dataclasses.replace(TINY, weights="sharp", hidden_size=32)
+    om, (x, lengths) = sharp.layer("native").eval(), sharp.batch()
+    assert om.read(x, lengths=lengths).p[0][1].max(-1).values.min() > 0.99
+
+
+def test_prints_a_ratio_and_writes_json(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "cases", lambda _: [TINY])
+    monkeypatch.setattr(measure, "sgemm_peak", lambda: 1e9)
+    monkeypatch.setattr(run, "sgemm_peak", lambda: 1e9)
+    console = Console(file=io.StringIO(), width=200)
+    assert run.bench(tmp_path, None, quick=True, only="tiny", console=console)
+    assert " x " in console.file.getvalue()
+    figures = json.loads((tmp_path / "bench.json").read_text())
+    [case] = figures["cases"]
+    assert case["speeds"][0]["ratio"] == case["speeds"][0]["readable"] / case["speeds"][0]["native"]
+    assert figures["cores"]
+
+
+def test_no_speed_where_the_two_disagree(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "cases", lambda _: [TINY])
+    monkeypatch.setattr(run, "sgemm_peak", lambda: 1e9)
+    monkeypatch.setattr(measure, "disagreement", lambda _: 1e-3)
+    console = Console(file=io.StringIO(), width=200)
+    assert not run.bench(tmp_path, None, quick=True, only="tiny", console=console)
+    text = console.file.getvalue()
+    assert "DISAGREE" in text
+    assert " x " not in text
+    assert json.loads((tmp_path / "bench.json").read_text())["cases"][0]["speeds"] == []
+
+
+def test_memory_of_a_step_is_measured_in_a_process_of_its_own():
+    case = dataclasses.replace(TINY, hidden_size=64, rows=64, tokens=64)
+    assert measure.peak_memory(case, "readable") > measure.peak_memory(case, "native") > 0
+
+
+def test_an_unknown_case(tmp_path):
+    with pytest.raises(InputError, match="--only chess"):
+        run.bench(tmp_path, None, quick=True, only="chess", console=Console(file=io.StringIO()))
