@@ -99,7 +99,7 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(
             f"{name:<42} {speed.threads} threads {work.cells:6.2f} cells a token "
             f"{1e3 * speed.readable:9.1f} ms {1e3 * speed.native:8.1f} ms {speed.ratio:7.1f} x "
-            f"{100 * speed.share_of_peak:4.0f}% of peak",
+            f"({speed.every_cell / speed.native:6.1f} x every cell) {100 * speed.share_of_peak:4.0f}% of peak",
             highlight=False,
             soft_wrap=True,
         )
