@@ -70,6 +70,15 @@ class TestBuilding:
         assert said == ["built", "found in the cache"]
         assert len((folder / "calls").read_text().split()) == 2
 
+    def test_status_can_be_asked_for_without_building(self, fake, monkeypatch):
+        folder = fake()
+        status = native.status(build=False)
+        assert not status.available
+        assert "not built yet" in status.reason
+        assert not (folder / "calls").exists()
+        monkeypatch.setenv("CXX", "no-such-compiler")
+        assert "no-such-compiler" in native.status(build=False).reason
+
     @pytest.mark.parametrize(("name", "value"), [("ORDERED_MEMORY_CXXFLAGS", "-DOTHER"), ("CXX", "true")])
     def test_other_flags_or_compilers_are_other_libraries(self, fake, monkeypatch, name, value):
         fake()

@@ -155,8 +155,16 @@ def load() -> tuple[ctypes.CDLL | None, Status]:
         return _load(tuple(os.environ.get(name) for name in SETTINGS))
 
 
-def status() -> Status:
-    """Whether the engine can be used. Builds it if that has not been done."""
+def status(build: bool = True) -> Status:
+    """Whether the engine can be used. Builds it if that has not been done, unless told not to."""
+    if not build:
+        try:
+            compiler = find_compiler()
+        except BuildError as error:
+            return Status(False, str(error))
+        path = library_path(compiler)
+        if not path.exists():
+            return Status(False, "not built yet: that is done on first use", path, compiler, flags_in_use())
     return load()[1]
 
 

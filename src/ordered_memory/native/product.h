@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace om {
@@ -111,7 +112,9 @@ inline void tile(Index depth, const T* left, Index row_stride, Index step, const
     }
 }
 
-// All rows against one or several neighbouring panels.
+template <int N> using Count = std::integral_constant<int, N>;
+
+// All rows from `row` on, as far as whole tiles go, against one or several neighbouring panels; gives the next row.
 template <class T, int ROWS, int PANELS, class... Rest>
 inline Index tiles(Index row, Index rows, Index depth, const T* left, Index row_stride, Index step, const T* panel,
                    Index panel_stride, T* out, Index out_stride, Rest... rest) {
@@ -138,22 +141,22 @@ void multiply(Index rows, const T* left, Index left_stride, const Panels<T>& rig
             const T* panel = right.panel(number) + k * WIDTH<T>;
             const Start start_here = k == 0 ? start : Start::ADD;
             Index row = 0;
-#define OM_TILES(ROWS, PANELS)                                                                                      \
-    row = tiles<T, ROWS, PANELS>(row, rows, depth, left + k, left_stride, Index(1), panel, panel_stride, out + column, \
-                                 out_stride, width, start_here, bias_here)
+            auto pass = [&](auto height, auto breadth) {
+                row = tiles<T, height(), breadth()>(row, rows, depth, left + k, left_stride, Index(1), panel, panel_stride,
+                                                    out + column, out_stride, width, start_here, bias_here);
+            };
             if (panels == 4) {
-                OM_TILES(1, 4);
+                pass(Count<1>{}, Count<4>{});
             } else if (panels == 2) {
-                OM_TILES(3, 2);
-                OM_TILES(2, 2);
-                OM_TILES(1, 2);
+                pass(Count<3>{}, Count<2>{});
+                pass(Count<2>{}, Count<2>{});
+                pass(Count<1>{}, Count<2>{});
             } else {
-                OM_TILES(6, 1);
-                OM_TILES(4, 1);
-                OM_TILES(2, 1);
-                OM_TILES(1, 1);
+                pass(Count<6>{}, Count<1>{});
+                pass(Count<4>{}, Count<1>{});
+                pass(Count<2>{}, Count<1>{});
+                pass(Count<1>{}, Count<1>{});
             }
-#undef OM_TILES
         }
         number += panels;
     }
