@@ -31,25 +31,17 @@ def examine(build_engine: bool = False) -> dict[str, Any]:
 
 def engine(build_engine: bool) -> dict[str, Any]:
     """Which engine is used on the CPU, and why; builds the native one only if told to."""
-    try:
-        compiler = build.find_compiler()
-        built = build.library_path(compiler).exists()
-    except build.BuildError as error:
-        return {"engine": f"readable, in PyTorch's own operators: {error}", "advice": build.HOW_TO_GET_IT}
-    if not built and not build_engine:
-        return {
-            "engine": "native, to be built at first use",
-            "compiler": compiler,
-            "advice": "om doctor --build builds it now",
-        }
-    status = build.status()
+    status = build.status(build_engine)
+    if not status.available and status.path is not None and not build_engine:
+        advice = "om doctor --build builds it now"
+        return {"engine": "native, to be built at first use", "compiler": status.compiler, "advice": advice}
     if not status.available:
         return {"engine": f"readable, in PyTorch's own operators: {status.reason}", "advice": build.HOW_TO_GET_IT}
     seconds = "" if status.build_seconds is None else f" in {status.build_seconds:.0f} s"
     return {
         "engine": f"native, {status.reason}{seconds}; readable on other devices",
         "library": str(status.path),
-        "compiler": compiler,
+        "compiler": status.compiler,
         "flags": " ".join(status.flags),
     }
 
