@@ -40,6 +40,17 @@ template <class T> inline void store(T* to, Register<T> value) {
     *reinterpret_cast<typename Vectors<T>::Unaligned*>(to) = value;
 }
 
+// Keeps a value in its register: the compiler would otherwise read it from memory again at every use.
+template <class Value> inline void hold(Value& value) {
+#if defined(__x86_64__)
+    asm("" : "+x"(value));
+#elif defined(__aarch64__)
+    asm("" : "+w"(value));
+#else
+    (void)value;
+#endif
+}
+
 template <class T> constexpr Index LANES = VECTOR_BYTES / sizeof(T);
 template <class T> constexpr Index WIDTH = 2 * LANES<T>;  // columns of a panel
 constexpr Index HEIGHT = 6;      // rows of a tile: 6 x 2 accumulators, 2 columns and 1 broadcast fill 16 registers
@@ -82,15 +93,26 @@ inline void tile(Index depth, const T* left, Index row_stride, Index step, const
     for (int r = 0; r < ROWS; ++r)
         for (int v = 0; v < VECTORS; ++v) sum[r][v] = Register<T>{};
     for (Index k = 0; k < depth; ++k) {
-        Register<T> columns[VECTORS];
+        // Whichever is fewer is held in registers, the other passes by: columns of one panel, or values of few rows.
+        if constexpr (PANELS == 1) {
+            Register<T> first = load(panel + k * WIDTH<T>), second = load(panel + k * WIDTH<T> + LANES<T>);
+            hold(first), hold(second);
 #pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; ++v)
-            columns[v] = load(panel + (v / 2) * panel_stride + k * WIDTH<T> + (v % 2) * LANES<T>);
+            for (int r = 0; r < ROWS; ++r) {
+                const T value = left[r * row_stride + k * step];
+                sum[r][0] += value * first, sum[r][1] += value * second;
+            }
+        } else {
+            Register<T> values[ROWS];
 #pragma GCC unroll 8
-        for (int r = 0; r < ROWS; ++r) {
-            const T value = left[r * row_stride + k * step];
+            for (int r = 0; r < ROWS; ++r) values[r] = Register<T>{} + left[r * row_stride + k * step], hold(values[r]);
 #pragma GCC unroll 8
-            for (int v = 0; v < VECTORS; ++v) sum[r][v] += value * columns[v];
+            for (int v = 0; v < VECTORS; ++v) {
+                Register<T> column = load(panel + (v / 2) * panel_stride + k * WIDTH<T> + (v % 2) * LANES<T>);
+                if (ROWS > 1) hold(column);
+#pragma GCC unroll 8
+                for (int r = 0; r < ROWS; ++r) sum[r][v] += values[r] * column;
+            }
         }
     }
     if (width == PANELS * WIDTH<T>) {
@@ -128,35 +150,38 @@ inline Index tiles(Index row, Index rows, Index depth, const T* left, Index row_
 template <class T>
 void multiply(Index rows, const T* left, Index left_stride, const Panels<T>& right, T* out, Index out_stride,
               Start start, const T* bias = nullptr, Index first = 0, Index last = -1) {
+    constexpr Index BLOCK = 24 * HEIGHT;  // rows that stay in the second-level cache while the panels pass by
+    for (; rows > BLOCK; rows -= BLOCK, left += BLOCK * left_stride, out += BLOCK * out_stride)
+        multiply(BLOCK, left, left_stride, right, out, out_stride, start, bias, first, last);
     if (last < 0) last = right.count();
     const Index panel_stride = right.depth * WIDTH<T>;
+    // With few rows, several panels at once, or each sum would wait for the one before.
+    const Index wanted = rows <= 3 ? (rows == 1 ? 4 : rows == 2 ? 3 : 2) : 1;
+    // Tiles of one or two rows are slow: what is over after sixes is better shared out as 4 + 3 or 4 + 4.
+    const Index over = rows % HEIGHT, sixes = rows > HEIGHT && (over == 1 || over == 2) ? rows - HEIGHT - over : rows;
     for (Index number = first; number < last;) {
-        // With one to three rows, several panels at once, or each sum would wait for the one before.
-        const Index wanted = rows == 1 ? 4 : rows <= 3 ? 2 : 1;
         const Index panels = number + wanted <= last ? wanted : 1;
         const Index column = number * WIDTH<T>, width = std::min(panels * WIDTH<T>, right.columns - column);
-        const T* bias_here = bias ? bias + column : nullptr;
         for (Index k = 0; k < right.depth; k += DEPTH) {
             const Index depth = std::min(DEPTH, right.depth - k);
             const T* panel = right.panel(number) + k * WIDTH<T>;
             const Start start_here = k == 0 ? start : Start::ADD;
             Index row = 0;
-            auto pass = [&](auto height, auto breadth) {
-                row = tiles<T, height(), breadth()>(row, rows, depth, left + k, left_stride, Index(1), panel, panel_stride,
-                                                    out + column, out_stride, width, start_here, bias_here);
+            auto pass = [&](auto height, auto breadth, Index end) {
+                row = tiles<T, height(), breadth()>(row, end, depth, left + k, left_stride, Index(1), panel, panel_stride,
+                                                    out + column, out_stride, width, start_here,
+                                                    bias ? bias + column : nullptr);
             };
-            if (panels == 4) {
-                pass(Count<1>{}, Count<4>{});
-            } else if (panels == 2) {
-                pass(Count<3>{}, Count<2>{});
-                pass(Count<2>{}, Count<2>{});
-                pass(Count<1>{}, Count<2>{});
-            } else {
-                pass(Count<6>{}, Count<1>{});
-                pass(Count<4>{}, Count<1>{});
-                pass(Count<2>{}, Count<1>{});
-                pass(Count<1>{}, Count<1>{});
-            }
+            if (panels == 4) pass(Count<1>{}, Count<4>{}, rows);
+            if (panels == 3) pass(Count<2>{}, Count<3>{}, rows);
+            if (panels == 2) pass(Count<3>{}, Count<2>{}, rows);
+            if (panels > 1) continue;
+            pass(Count<6>{}, Count<1>{}, sixes);
+            if (rows - row == 5) pass(Count<5>{}, Count<1>{}, rows);
+            pass(Count<4>{}, Count<1>{}, rows);
+            pass(Count<3>{}, Count<1>{}, rows);
+            pass(Count<2>{}, Count<1>{}, rows);
+            pass(Count<1>{}, Count<1>{}, rows);
         }
         number += panels;
     }

@@ -88,7 +88,7 @@ public:
     // Before every step: whether this thread still has a part in it. On a machine that is busy with other work threads
     // wait for each other longer than they compute; then the first goes on alone, for it knows all that there is.
     bool takes_part(Index step) {
-        constexpr Index TOO_MANY = 4, WITHIN = 100;
+        constexpr Index TOO_MANY = 2, WITHIN = 100;
         if (!team) return true;
         if (first()) team->dissolved = team->long_waits > TOO_MANY;
         if (first() && step % WITHIN == 0) team->long_waits = 0;
