@@ -1,0 +1,87 @@
+"""The page about speed, rendered from a benchmark's `bench.json`: no figure is typed by hand.
+
+python -m ordered_memory.bench.document results/bench docs/speed.md
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ordered_memory import atomic
+
+
+def page(figures: dict[str, Any]) -> str:
+    """The whole page."""
+    peaks = ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {count}" for count, peak in figures["sgemm_peak"].items())
+    parts = [
+        "# Speed",
+        "`make bench` (or `om bench`) measures the native engine beside `memory.py` in one run, in turn, and keeps the "
+        "shortest time of several. It prints no speed where the two disagree. This page is rendered from what it wrote.",
+        f"*{figures['machine']}, {figures['cores']} cores, torch {figures['torch']}, commit {figures['commit']}. "
+        f"PyTorch's own matrix product reaches, by number of threads: {peaks}.*",
+        "Sharp pointers are a trained model's in kind: random weights with the attention scaled up; trained ones are a "
+        "checkpoint's, on real expressions. `memory.py` skips cells row by row as the engine does; the ratio in "
+        "brackets is to `memory.py` computing every cell. Share of peak counts the arithmetic of computed cells, keys "
+        "and queries only.",
+        _cases(figures["cases"]),
+    ]
+    if "peak_memory" in figures:
+        parts += ["## Memory", _memory(figures["peak_memory"])]
+    if "growth" in figures:
+        parts += [
+            "## Growth",
+            "Training with sharp pointers; `nn.LSTM` of the same size for scale.",
+            _growth(figures["growth"]),
+        ]
+        parts.append("![Microseconds a token against tokens, rows, slots and hidden size](../results/bench/growth.svg)")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cases(cases: list[dict[str, Any]]) -> str:
+    rows = []
+    for entry in cases:
+        name = f"{entry['case']['name']}, {entry['case']['weights']}"
+        for speed in entry["speeds"]:
+            ratio = f"{speed['ratio']:.1f} ({speed['every_cell'] / speed['native']:.1f})"
+            milliseconds = f"{1e3 * speed['native']:.1f}"
+            share = f"{100 * speed['share_of_peak']:.0f}%"
+            rows.append([name, str(speed["threads"]), f"{entry['work']['cells']:.2f}", milliseconds, ratio, share])
+        if not entry["speeds"]:
+            rows.append([name, "-", "-", "-", f"they disagree by {entry['disagreement']:.1e}", "-"])
+    heads = ["case", "threads", "cells a token", "engine, ms", "times memory.py (every cell)", "share of peak"]
+    return _table(heads, rows)
+
+
+def _memory(sizes: dict[str, int]) -> str:
+    ratio = sizes["readable"] / sizes["native"]
+    rows = [[name, f"{size / 2**20:,.0f} MB"] for name, size in sizes.items()]
+    return _table(["peak memory that a step adds", ""], rows) + f"\n\n`memory.py` over the engine: {ratio:.1f} times."
+
+
+def _growth(growths: dict[str, list[dict[str, float]]]) -> str:
+    tables = []
+    for name, entries in growths.items():
+        rows = [
+            [
+                f"{entry['size']:,}",
+                f"{1e6 * entry['seconds_per_token']:.1f}",
+                f"{entry['cells_per_token']:.2f}",
+                f"{1e6 * entry['lstm_seconds_per_token']:.1f}",
+                f"{entry['training_memory'] / 2**20:.1f} MB",
+                f"{entry['inference_memory_beyond_output'] / 2**20:.1f} MB",
+            ]
+            for entry in entries
+        ]
+        heads = ["µs a token", "cells a token", "nn.LSTM, µs", "training memory", "inference memory beyond the output"]
+        tables.append(_table([name.replace("_", " "), *heads], rows))
+    return "\n\n".join(tables)
+
+
+if __name__ == "__main__":
+    folder, target = map(Path, sys.argv[1:])
+    atomic.write_text(target, page(atomic.read_json(folder / "bench.json")))
