@@ -15,8 +15,8 @@ def page(figures: dict[str, Any]) -> str:
     peaks = ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {count}" for count, peak in figures["sgemm_peak"].items())
     parts = [
         "# Speed",
-        "`make bench` (or `om bench`) measures the native engine beside `memory.py` in one run, in turn, and keeps the "
-        "shortest time of several. It prints no speed where the two disagree. This page is rendered from what it wrote.",
+        "`make bench` (or `om bench`) measures the native engine beside `memory.py` in one run and keeps the "
+        "shortest time of several. It prints no speed where they disagree. This page is rendered from what it wrote.",
         f"*{figures['machine']}, {figures['cores']} cores, torch {figures['torch']}, commit {figures['commit']}. "
         f"PyTorch's own matrix product reaches, by number of threads: {peaks}.*",
         "Sharp pointers are a trained model's in kind: random weights with the attention scaled up; trained ones are a "
