@@ -8,6 +8,7 @@ import math
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -90,6 +91,14 @@ def script(monkeypatch) -> Callable[[list[float]], None]:
     return tell
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """As in a terminal: a test run in the background may have been told to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def metrics(folder: Path) -> list[dict[str, Any]]:
     return RunDirectory(folder).metrics()
 
@@ -138,21 +147,28 @@ class Tournament:
 
 
 class TestLearning:
-    # From the left every seed that was tried finds every bracket; from the right, where a whole row waits on the stack
-    # until its end, some seeds miss a few of those that a draw leaves open.
-    @pytest.mark.parametrize(("begin", "least_f1", "other_end"), [("left", 1.0, "right"), ("right", 0.85, "left")])
-    def test_a_task_is_learned_from_labels_alone_with_the_right_trees(
-        self, tmp_path, monkeypatch, begin, least_f1, other_end
-    ):
-        """The same sentences, read from the left or from the right: only the labels say which."""
+    @pytest.mark.parametrize(("begin", "other_end"), [("left", "right"), ("right", "left")])
+    def test_a_task_is_learned_from_labels_alone_with_the_right_trees(self, tmp_path, monkeypatch, begin, other_end):
+        """The same sentences, read from the left or from the right: only the labels say which.
+
+        Of ten seeds and two ends, seventeen trees in twenty are perfect and one is far off: so the middle one of three
+        counts, lest another processor's rounding decide. Accuracy was perfect in all.
+        """
         monkeypatch.setitem(TASKS, "tournament", Tournament)
-        experiment = Experiment(
+        results = [train(self.experiment(begin, seed), tmp_path / str(seed), Silent()) for seed in range(3)]
+        assert [result["test"]["n"] for result in results] == [216] * 3
+        assert [result["test"]["accuracy"] for result in results] == [1.0] * 3
+        assert statistics.median(result["test"]["f1"] for result in results) > 0.99
+        assert results[0]["trivial_f1"][other_end][0] < 0.4
+
+    def experiment(self, begin: Literal["left", "right"], seed: int) -> Experiment:
+        return Experiment(
             task="tournament",
             data=TournamentConfig(begin),
             encoder=OrderedMemoryConfig(hidden_size=32, num_slots=5, dropout=0.2, attention_dropout=0.3),
             classifier=ClassifierConfig(embedding_size=16, input_dropout=0.0, output_dropout=0.0),
             training=TrainingConfig(
-                seed=7,
+                seed=seed,
                 epochs=9,
                 batch_size=32,
                 learning_rate=0.01,
@@ -162,11 +178,6 @@ class TestLearning:
                 evaluate_every=1000,  # at the end only
             ),
         )
-        result = train(experiment, tmp_path / "run", Silent())
-        assert result["test"]["n"] == 216
-        assert result["test"]["accuracy"] == 1.0
-        assert result["test"]["f1"] >= least_f1
-        assert result["trivial_f1"][other_end][0] < 0.4
 
 
 class TestSeeds:

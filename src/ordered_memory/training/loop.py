@@ -48,8 +48,7 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
         if not splits[name]:
             raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
-    with directory.locked():
-        torch.set_flush_denormal(True)  # gates far shut make numbers so small that the processor crawls
+    with directory.locked(), _denormals_flushed():
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task)
         run = _Run(experiment, directory, task, model, splits, progress)
@@ -257,6 +256,16 @@ def commit() -> str | None:
 
 
 @contextmanager
+def _denormals_flushed() -> Iterator[None]:
+    """Gates far shut make numbers so small that the processor crawls; other code of the process may want them."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextmanager
 def _signals_asked() -> Iterator[list[int]]:
     """A list that fills when Ctrl-C or SIGTERM asks to stop: the step is finished first. A second one kills."""
     asked: list[int] = []
@@ -265,10 +274,10 @@ def _signals_asked() -> Iterator[list[int]]:
         asked.append(number)
         signal.signal(number, former[signal.Signals(number)])
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    former = {number: signal.getsignal(number) for number in numbers}  # before a signal can call `note`
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = [number for number, handler in former.items() if handler is not signal.SIG_IGN]  # nohup's word holds
     try:
-        for number in numbers:
+        for number in heeded:
             signal.signal(number, note)
     except ValueError:  # not in the main thread: somebody else minds the signals
         yield asked
@@ -276,5 +285,5 @@ def _signals_asked() -> Iterator[list[int]]:
     try:
         yield asked
     finally:
-        for number in numbers:
+        for number in heeded:
             signal.signal(number, former[number])
