@@ -315,7 +315,7 @@ class TestDamage:
 class TestFind:
     def test_a_run_directory_gives_its_best(self, tmp_path):
         make(seed=1).save_pretrained(tmp_path / "run" / "last")
-        with pytest.raises(InputError, match="the run has not evaluated yet, so it has no best checkpoint"):
+        with pytest.raises(InputError, match="there is no best checkpoint: the run has not evaluated yet"):
             Classifier.from_pretrained(tmp_path / "run")
         make(seed=2).save_pretrained(tmp_path / "run" / "best")
         assert Classifier.from_pretrained(tmp_path / "run").card == {"seed": 2}

@@ -101,6 +101,13 @@ class TestTrain:
         assert main(["train", "listops", "--out", run, "--resume"]) == 0
         assert "test accuracy" in capsys.readouterr().out
 
+    def test_a_finished_run_without_its_last_state_is_left_as_it_is(self, run, tmp_path, capsys):
+        copy = tmp_path / "copy"
+        shutil.copytree(run, copy)
+        shutil.rmtree(copy / "last")
+        assert "last: it is missing" in error_of(capsys, "train", "listops", "--out", str(copy), "--resume")
+        assert (copy / "result.json").read_bytes() == (Path(run) / "result.json").read_bytes()
+
     def test_refuses_a_directory_that_holds_a_run(self, run, capsys):
         before = (Path(run) / "config.json").read_bytes()
         assert "there is a run already" in error_of(capsys, "train", "listops", "--out", run)
@@ -112,13 +119,14 @@ class TestTrain:
             ("--model ordered-memry", "did you mean ordered-memory?"),
             ("--preset listops-huge", "there are listops-paper, listops-demo"),
             ("--resume", "--resume needs --out"),
-            ("--out nowhere --resume", "nowhere: no run to resume"),
+            ("--out nowhere --resume", "nowhere: there is no run here"),
             ("--out {run} --resume --epochs 9", "--epochs cannot be changed"),
             ("--budget soon", "budget is 'soon', and must be a time such as"),
             ("--learning-rate -1", "learning_rate is -1.0"),
             ("--data.operators MAX AVG", "operators: 'AVG' is not one of MIN MAX MED SM"),
             ("--data.pool-size 10", "nothing is left to train on"),
             ("--threads 0", "--threads is 0"),
+            ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
         ],
     )
@@ -265,6 +273,17 @@ class TestParse:
     def test_bad_text(self, text, message, run, capsys):
         assert message in error_of(capsys, "parse", run, text)
 
+    def test_warns_of_an_operator_that_the_model_never_saw(self, run, capsys):
+        assert main(["parse", run, "[SM 1 2 ]"]) == 0
+        assert capsys.readouterr().err == "warning: the model was trained without [SM: what it says there is a guess\n"
+        assert main(["parse", run, "[MAX 1 2 ]"]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_standard_input_must_hold_something_and_is_not_drawn(self, run, tmp_path):
+        assert "standard input is empty" in om("parse", run, "-", input="").stderr
+        drawn = om("parse", run, "-", "--svg", str(tmp_path / "x.svg"), input=TEXT)
+        assert (drawn.returncode, list(tmp_path.iterdir())) == (2, [])
+
     def test_plain_characters_where_the_terminal_has_no_others(self, run):
         done = om("parse", run, TEXT, env=os.environ | {"PYTHONIOENCODING": "ascii"})
         assert done.returncode == 0
@@ -292,6 +311,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
+            ("--read some.tsv --out other", "--read only checks a file"),
             ("--lengths many", "--lengths is 'many'"),
             ("--lengths 300-200", "max_length is 200, below min_length"),
             ("--max-depth 0", "max_depth is 0"),

@@ -275,6 +275,34 @@ class TestLikeLSTM:
             om(torch.randn(5, 2, 3), state, num_slots=8)
 
     @pytest.mark.parametrize(
+        ("lengths", "error", "message"),
+        [
+            (torch.tensor([7, 2]), ValueError, "a length is 7, and the input has 5 steps"),
+            (torch.tensor([5]), ValueError, r"Expected lengths of size \(2,\), one for each row, got \(1,\)"),
+            (torch.tensor([5, 2, 1]), ValueError, r"got \(3,\)"),
+            (torch.tensor([5.0, 2.0]), TypeError, "whole numbers"),
+            (torch.tensor([True, True]), TypeError, "whole numbers"),
+        ],
+    )
+    def test_refuses_lengths_that_do_not_fit(self, lengths, error, message):
+        with pytest.raises(error, match=message):
+            OrderedMemory(3, 4, 3)(torch.randn(5, 2, 3), lengths=lengths)
+
+    def test_takes_lengths_as_a_list(self):
+        om, x = layer(), torch.randn(5, 2, 3, dtype=torch.float64)
+        assert_equal(om(x, lengths=[5, 2])[0], om(x, lengths=torch.tensor([5, 2]))[0])
+
+    def test_refuses_the_state_of_another_layer_s_kind(self):
+        with pytest.raises(TypeError, match="state must be the State that an earlier call returned, got tuple"):
+            OrderedMemory(3, 4, 3)(torch.randn(5, 2, 3), (torch.zeros(1, 2, 4), torch.zeros(1, 2, 4)))
+
+    def test_a_detached_state_has_no_history(self):
+        om = layer()
+        _, state = om(torch.randn(5, 2, 3, dtype=torch.float64))
+        assert state.M_hat.requires_grad
+        assert not any(part.requires_grad for part in state.detach())
+
+    @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             ({"hidden_size": 0}, "hidden_size must be greater than zero"),
@@ -326,7 +354,11 @@ class TestLikeLSTM:
     def test_compiles(self):
         om = layer()
         x = torch.randn(4, 2, 3, dtype=torch.float64)
-        assert_equal(torch.compile(om, backend="eager")(x)[0], om(x)[0])
+        compiled = torch.compile(om, backend="eager")
+        assert_equal(compiled(x)[0], om(x)[0])
+        for steps, rows in ((6, 2), (6, 3), (3, 4)):  # a last, smaller batch is enough to change the shape
+            other = torch.randn(steps, rows, 3, dtype=torch.float64)
+            assert_equal(compiled(other)[0], om(other)[0])
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no cuda device")
     def test_cuda(self):

@@ -405,3 +405,8 @@ def test_random_trees_are_seeded_and_uniform_over_the_first_cut() -> None:
     assert np.array_equal(counts, first_cuts(3))
     assert counts[0] == 0
     assert abs(counts[1:] - 1000).max() < 150  # more than five standard deviations
+
+
+def test_print_shows_the_brackets() -> None:
+    assert str(Tree.from_brackets("( a ( b c ) )")) == "( a ( b c ) )"
+    assert str(Tree.from_brackets("(S (A a) (B b))", "ptb")) == "(S (A a) (B b))"

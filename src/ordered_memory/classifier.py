@@ -247,7 +247,9 @@ def find_checkpoint(name: str | Path) -> Path:
         return Path(str(files("ordered_memory") / "checkpoints" / str(name)))
     if folder.is_dir():
         if atomic.whole(folder / "last").is_dir() or (folder / "metrics.jsonl").exists():
-            raise InputError(f"{folder}: the run has not evaluated yet, so it has no best checkpoint")
+            raise InputError(
+                f"{folder}: there is no best checkpoint: the run has not evaluated yet, or it was taken away"
+            )
         raise InputError(f"{folder}: neither a run directory nor a checkpoint: it holds no {WEIGHTS}")
     names = ", ".join(shipped()) or "none in this version"
     raise InputError(f"{name}: there is no such folder, and no shipped checkpoint of that name (shipped: {names})")

@@ -7,7 +7,8 @@ import difflib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -80,6 +81,8 @@ def _train_arguments(argv: Sequence[str]) -> Any:
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(ENCODER_CONFIGS)}"
         raise InputError(f"--model {model}: no such model; {hint}")
     if path := _peek(argv, "--config"):
+        if _peek(argv, "--preset"):
+            raise InputError("--config and --preset both give settings to start from: name one of them")
         base = Experiment.from_dict(atomic.read_json(Path(path)), path)
         for flag, value, own in (("--model", model, base.model), ("task", task, base.task)):
             if value is not None and value != own:
@@ -176,8 +179,10 @@ def evaluate(argv: Sequence[str]) -> int:
         raise InputError("the checkpoint does not say what data it was trained on: name a file by --data")
     options = _options(model, arguments.pointer, arguments.num_slots)
     _warn_of_slots(model, examples, arguments.num_slots)
+    _warn_of_operators(config, examples)
     try:
-        figures = measure(model, examples, task.bucket, **options)
+        with _bar(len(examples)) as advance:
+            figures = measure(model, examples, task.bucket, advance, **options)
     except InputError as error:
         raise InputError(f"{arguments.data}: {error}" if arguments.data else str(error)) from None
     if arguments.json:
@@ -227,8 +232,11 @@ def parse(argv: Sequence[str]) -> int:
     from ordered_memory.classifier import Classifier
 
     model = Classifier.from_pretrained(arguments.checkpoint)
-    task, _ = _task_of(model)
+    task, config = _task_of(model)
     options = _options(model, arguments.pointer, arguments.num_slots)
+    if arguments.text == "-" and arguments.svg is not None:
+        raise InputError("--svg draws one text: give it as an argument, not by standard input")
+    number = 0
     lines = enumerate(sys.stdin, 1) if arguments.text == "-" else [(0, arguments.text)]
     for number, line in lines:
         try:
@@ -236,6 +244,7 @@ def parse(argv: Sequence[str]) -> int:
             gold = task.gold_tree(tokens)
             example = Example((tokens,), "", None if gold is None else (gold,))
             _warn_of_slots(model, [example], arguments.num_slots)
+            _warn_of_operators(config, [example])
             prediction = model.predict(tokens, **options)
         except InputError as error:
             raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
@@ -245,6 +254,8 @@ def parse(argv: Sequence[str]) -> int:
             print(json.dumps(prediction.to_dict(), ensure_ascii=False), flush=True)
         else:
             _print_prediction(prediction)
+    if arguments.text == "-" and number == 0:
+        raise InputError("standard input is empty: there is no text to parse")
     return 0
 
 
@@ -299,6 +310,8 @@ def data(argv: Sequence[str]) -> int:
 
     sets: dict[str, list[Example]]
     if arguments.read is not None:
+        if arguments.out is not None or arguments.lengths is not None:
+            raise InputError("--read only checks a file: it goes without --out and --lengths")
         sets = {str(arguments.read): listops.read(arguments.read)}
     elif arguments.lengths is not None:
         sets = {arguments.lengths: listops.window(_window(arguments))}
@@ -501,6 +514,31 @@ def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: in
             f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
             file=sys.stderr,
         )
+
+
+def _warn_of_operators(config: Any, examples: Sequence[Example]) -> None:
+    """Says so where an expression has an operator that the model was never shown: its answer is a guess."""
+    if not isinstance(config, ListOpsConfig):
+        return
+    words = {token for example in examples for tokens in example.sentences for token in tokens if token[0] == "["}
+    if strange := sorted(words - set(config.operator_tokens)):
+        print(
+            f"warning: the model was trained without {' '.join(strange)}: what it says there is a guess",
+            file=sys.stderr,
+        )
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.advance(task, done)
 
 
 def _help(text: str) -> Any:

@@ -43,6 +43,10 @@ class State(NamedTuple):
     M_hat: Tensor  # (directions, B, N, D)
     p: Tensor  # (directions, B, N)
 
+    def detach(self) -> State:
+        """The same numbers without their history: for training on pieces of a long sequence."""
+        return State(*(part.detach() for part in self))
+
 
 class Reading(NamedTuple, Generic[Sequence]):
     """Output and state, as ``forward`` gives them, and the pointer of every step."""
@@ -446,11 +450,25 @@ class _Batch(NamedTuple):
             return cls(x, [1] * len(x), "unbatched", None, batch_first, len(x))
         if lengths is None:
             return cls(x.flatten(0, 1), [x.shape[1]] * len(x), "full", None, batch_first, len(x))
-        packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+        packed = pack_padded_sequence(x, cls._checked(lengths, *x.shape[:2]), enforce_sorted=False)
         return cls(packed.data, packed.batch_sizes.tolist(), "padded", packed, batch_first, len(x))
+
+    @staticmethod
+    def _checked(lengths: Tensor, steps: int, rows: int) -> Tensor:
+        """The lengths on the CPU, once they fit the batch: packing itself would lose rows, or read past the end."""
+        lengths = torch.as_tensor(lengths).cpu()
+        if lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
+            raise TypeError(f"lengths must be whole numbers, got {lengths.dtype}")
+        if lengths.shape != (rows,):
+            raise ValueError(f"Expected lengths of size ({rows},), one for each row, got {tuple(lengths.shape)}")
+        if not torch.compiler.is_compiling() and rows and int(lengths.max()) > steps:
+            raise ValueError(f"a length is {int(lengths.max())}, and the input has {steps} steps")
+        return lengths.long()
 
     def sort(self, state: State, sizes: tuple[int, int], num_slots: int | None) -> State:
         """The state with a batch axis and its rows in the order of the data, once it is found to fit."""
+        if not isinstance(state, State):
+            raise TypeError(f"state must be the State that an earlier call returned, got {type(state).__name__}")
         if self.kind == "unbatched":
             state = State(*(part.unsqueeze(1) for part in state))
         directions, D = sizes

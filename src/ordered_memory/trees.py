@@ -114,6 +114,9 @@ class Tree:
         text = self._write("ptb" if self.labels or self.leaf_labels else "plain")
         return f"Tree({text})" if len(text) <= 160 else f"Tree({text[:120]} ... {len(self)} tokens)"
 
+    def __str__(self) -> str:
+        return self._write("ptb" if self.labels or self.leaf_labels else "plain")
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tree) and self._values == other._values
 

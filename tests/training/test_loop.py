@@ -566,7 +566,7 @@ class TestRefusal:
         assert everything_that_lasts(tmp_path / "run") == before
 
     def test_nothing_to_resume(self, tmp_path):
-        with pytest.raises(InputError, match="no run to resume"):
+        with pytest.raises(InputError, match="there is no run here"):
             train(tiny(), tmp_path / "run", Silent(), resume=True)
 
     def test_another_training_in_the_same_place(self, tmp_path):

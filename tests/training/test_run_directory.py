@@ -215,7 +215,7 @@ class TestRefusal:
 
     def test_no_run_to_resume(self, tmp_path):
         for path in (tmp_path, tmp_path / "absent"):
-            with pytest.raises(InputError, match=r"no run to resume: it holds no config\.json"):
+            with pytest.raises(InputError, match=r"there is no run here: it holds no config\.json"):
                 RunDirectory.open(path)
 
     def test_the_experiment_comes_back(self, directory):

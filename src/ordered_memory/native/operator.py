@@ -78,6 +78,8 @@ def _call(
     """The call without its results, and the tensors that it points to."""
     held = [tensor.detach().contiguous() for tensor in inputs]
     x, asked = held[0], Switches(*switches)
+    if int(sizes.sum()) != len(x) or (sizes.diff() > 0).any() or (len(sizes) and int(sizes[0]) != asked.rows):
+        raise ValueError("the rows at each step do not fit the tokens: not the layout of a PackedSequence")
     call = Call(D=x.shape[1], N=asked.N, rows=asked.rows, steps=len(sizes), tokens=len(x), seed=int(seed))
     call.sizes, call.threads = sizes.data_ptr(), torch.get_num_threads()
     call.paper, call.tree, call.hard, call.keep, call.segment = asked[2:7]
@@ -226,12 +228,12 @@ def read(
         switches = Switches(
             num_slots,
             sizes[0],
-            isinstance(score, PaperScore),
-            isinstance(cell, TreeRNNCell),
-            pointer == "hard",
-            keep,
+            int(isinstance(score, PaperScore)),  # torch.compile takes no truth values among whole numbers
+            int(isinstance(cell, TreeRNNCell)),
+            int(pointer == "hard"),
+            int(keep),
             max(1, round((len(sizes) / 4) ** 0.5)) if recompute and keep else 0,
-            want_pointers,
+            int(want_pointers),
         )
         seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
         results = _read(tensors, torch.tensor(sizes), seed, list(switches), [direction.threshold, *rates])

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ordered_memory import __version__
+from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
+from ordered_memory.memory import OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import Dataset, epoch_batches
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
-from ordered_memory.training.run_directory import Position, RunDirectory
+from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -54,7 +55,11 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
         run = _Run(experiment, directory, task, model, splits, progress)
         if resume:
             run.position = directory.load_last(model, run.optimiser)
+        if run.position.finished and (folder / RESULT).exists():
+            return directory.result()
         if not run.position.finished:
+            if any(isinstance(module, OrderedMemory) for module in model.modules()):
+                native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
                 with _signals_asked() as asked:
                     run.until_done(asked)
@@ -192,6 +197,8 @@ class _Run:
         """Measures the best model on the test set, once."""
         model = Classifier.from_pretrained(self.directory.path)
         examples = self.splits["test"]
+        sizes = f"{len(self.splits['validation']):,} validation and {len(examples):,} test examples"
+        self.progress.tell(f"measuring the best model on {sizes}")
         figures = {
             name: evaluate(model, self.splits[name], self.task.bucket).to_dict() for name in ("validation", "test")
         }

@@ -23,6 +23,8 @@ class Progress(Protocol):
 
     def stop(self) -> None: ...
 
+    def tell(self, text: str) -> None: ...
+
 
 class Silent:
     """Tells nothing."""
@@ -34,6 +36,8 @@ class Silent:
     def evaluated(self, record: dict[str, Any]) -> None: ...
 
     def stop(self) -> None: ...
+
+    def tell(self, text: str) -> None: ...
 
 
 class Live:
@@ -81,6 +85,9 @@ class Live:
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
+
+    def tell(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def _state(self, position: Position, share: float, now: float) -> str:
         rate = (position.step - self.first_step) * self.examples / max(1e-9, now - self.began)

@@ -78,7 +78,7 @@ class RunDirectory:
     def open(cls, path: Path) -> "RunDirectory":
         """A run that is there."""
         if not (path / CONFIG).is_file():
-            raise InputError(f"{path}: no run to resume: it holds no {CONFIG}")
+            raise InputError(f"{path}: there is no run here: it holds no {CONFIG}")
         return cls(path)
 
     @contextmanager
@@ -138,6 +138,10 @@ class RunDirectory:
             leftover.unlink()
         folder = self.path / "last"
         if not folder.exists():
+            if (self.path / RESULT).exists():
+                raise InputError(
+                    f"{folder}: it is missing, so the finished run cannot go on; its result is still there"
+                )
             self._forget_after(0)
             return Position()
         where = folder / POSITION
