@@ -589,9 +589,11 @@ def overview() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a verb. Bad input is told in a line, with code 2."""
-    # Threads that wait by spinning take the cores from those that work: five times slower on a busy machine.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if argv is None else argv)
+    # Threads that wait by spinning take the cores from those that work: five times slower on a busy machine. Only the
+    # benchmark leaves PyTorch as it comes, for on an idle machine memory.py is faster with spinning threads.
+    if words[:1] != ["bench"]:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if not words or words[0] in ("-h", "--help"):
         print(overview(), end="")
         return 0
