@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from ordered_memory import atomic
+from ordered_memory.bench.document import page
 from ordered_memory.reproduce.readme import load_results, render
 from tests.conftest import ROOT
 
@@ -30,3 +32,7 @@ def test_links_lead_somewhere(path):
 def test_the_readme_shows_the_figures_of_the_results():
     text = (ROOT / "README.md").read_text()
     assert render(text, load_results(ROOT / "results" / "listops-demo")) == text
+
+
+def test_the_page_about_speed_shows_the_benchmark():
+    assert page(atomic.read_json(ROOT / "results" / "bench" / "bench.json")) == (ROOT / "docs" / "speed.md").read_text()

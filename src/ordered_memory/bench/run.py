@@ -83,6 +83,8 @@ def _processor() -> str:
 
 def plain(comparison: Comparison) -> dict[str, Any]:
     values = dataclasses.asdict(comparison)
+    if comparison.case.checkpoint is not None:
+        values["case"]["checkpoint"] = Path(comparison.case.checkpoint).name  # where it lay is nobody's business
     for speed, made in zip(values["speeds"], comparison.speeds, strict=True):
         speed["ratio"] = made.ratio
     return values
