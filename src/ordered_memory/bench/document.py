@@ -63,23 +63,32 @@ def _memory(sizes: dict[str, int]) -> str:
     return _table(["peak memory that a step adds", ""], rows) + f"\n\n`memory.py` over the engine: {ratio:.1f} times."
 
 
+GROWTH_HEADS = [
+    "µs a token",
+    "cells a token",
+    "nn.LSTM, µs a token",
+    "training memory",
+    "inference memory beyond the output",
+]
+
+
+def growth_cells(entry: dict[str, float]) -> list[str]:
+    """A size, and what stands below each of GROWTH_HEADS for it."""
+    return [
+        f"{entry['size']:,}",
+        f"{1e6 * entry['seconds_per_token']:.1f}",
+        f"{entry['cells_per_token']:.2f}",
+        f"{1e6 * entry['lstm_seconds_per_token']:.1f}",
+        f"{entry['training_memory'] / 2**20:.1f} MB",
+        f"{entry['inference_memory_beyond_output'] / 2**20:.1f} MB",
+    ]
+
+
 def _growth(growths: dict[str, list[dict[str, float]]]) -> str:
-    tables = []
-    for name, entries in growths.items():
-        rows = [
-            [
-                f"{entry['size']:,}",
-                f"{1e6 * entry['seconds_per_token']:.1f}",
-                f"{entry['cells_per_token']:.2f}",
-                f"{1e6 * entry['lstm_seconds_per_token']:.1f}",
-                f"{entry['training_memory'] / 2**20:.1f} MB",
-                f"{entry['inference_memory_beyond_output'] / 2**20:.1f} MB",
-            ]
-            for entry in entries
-        ]
-        heads = ["µs a token", "cells a token", "nn.LSTM, µs", "training memory", "inference memory beyond the output"]
-        tables.append(_table([name.replace("_", " "), *heads], rows))
-    return "\n\n".join(tables)
+    return "\n\n".join(
+        _table([name.replace("_", " "), *GROWTH_HEADS], [growth_cells(entry) for entry in entries])
+        for name, entries in growths.items()
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ordered_memory import __version__, atomic, native
 from ordered_memory.bench.cases import Case, cases
+from ordered_memory.bench.document import GROWTH_HEADS, growth_cells
 from ordered_memory.bench.measure import GROWTH, Comparison, compare, growth, peak_memory, sgemm_peak
 from ordered_memory.errors import InputError
 from ordered_memory.training.loop import commit
@@ -129,24 +130,10 @@ def memory(console: Console) -> dict[str, int]:
 def show_growth(growths: dict[str, list[dict[str, float]]], console: Console) -> None:
     for name, entries in growths.items():
         table = Table(title=f"growth with {name.replace('_', ' ')}, sharp pointers", title_justify="left")
-        for heading in (
-            "",
-            "training, µs a token",
-            "cells a token",
-            "nn.LSTM, µs a token",
-            "training memory",
-            "inference",
-        ):
+        for heading in ("", *GROWTH_HEADS):
             table.add_column(heading, justify="right")
         for entry in entries:
-            table.add_row(
-                f"{entry['size']:,}",
-                f"{1e6 * entry['seconds_per_token']:.1f}",
-                f"{entry['cells_per_token']:.2f}",
-                f"{1e6 * entry['lstm_seconds_per_token']:.1f}",
-                f"{entry['training_memory'] / 2**20:.1f} MB",
-                f"{entry['inference_memory_beyond_output'] / 2**20:.1f} MB",
-            )
+            table.add_row(*growth_cells(entry))
         console.print(table)
 
 
