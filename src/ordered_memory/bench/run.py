@@ -148,6 +148,8 @@ def plot(growths: dict[str, list[dict[str, float]]], path: Path, console: Consol
     for axis, (name, entries) in zip(axes, growths.items(), strict=True):
         for label, key in (("engine", "seconds_per_token"), ("nn.LSTM", "lstm_seconds_per_token")):
             axis.loglog([e["size"] for e in entries], [1e6 * e[key] for e in entries], marker="o", label=label)
+        axis.set_xticks([e["size"] for e in entries], [str(e["size"]) for e in entries], rotation=45)
+        axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axis.set_xlabel(name.replace("_", " "))
         axis.grid(alpha=0.3, which="both", linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)
