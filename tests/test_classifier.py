@@ -151,7 +151,7 @@ class TestBatches:
         assert model.embedding.weight.grad[4].any()
 
     def test_heads(self):
-        linear, mlp = (make_head(ClassifierConfig(head=head), 4, 3) for head in ("linear", "mlp"))
+        linear, mlp = (make_head(ClassifierConfig(head=head), 4, 4, 3) for head in ("linear", "mlp"))
         kinds = [[type(layer).__name__ for layer in head] for head in (linear, mlp)]
         assert kinds == [["Dropout", "Linear"], ["Dropout", "Linear", "ReLU", "Dropout", "Linear"]]
         assert mlp(torch.zeros(2, 4)).shape == (2, 3)

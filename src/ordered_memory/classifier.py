@@ -7,7 +7,7 @@ print(model.predict("[MAX 2 9 [MIN 4 7 ] 0 ]"))
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
-from ordered_memory.encoders import Encoder, make_encoder
+from ordered_memory.encoders import Encoder, Encoding, Outcome, make_encoder
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Spans, Tree
 from ordered_memory.vocabulary import PADDING, Vocabulary
@@ -30,11 +31,12 @@ FILES = CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
 
 class Batch(NamedTuple):
-    """Rows of token ids, padded."""
+    """Rows of token ids, padded. Of pairs, all first sentences come first, and then all second ones."""
 
-    tokens: Tensor  # (time, batch), int64
-    lengths: Tensor  # (batch,), int64, on the CPU
+    tokens: Tensor  # (time, rows), int64
+    lengths: Tensor  # (rows,), int64, on the CPU
     labels: Tensor  # (batch,), int64
+    trees: Sequence[Spans] | None = None  # of each row, where the encoder needs gold trees
 
 
 class Output(NamedTuple):
@@ -48,16 +50,14 @@ class Parsed(NamedTuple):
     """What evaluation needs: the logits, and the trees where the encoder induces any."""
 
     logits: Tensor  # (batch, labels)
-    spans: list[Spans] | None
-    pointer: Tensor | None  # (batch, time, slots)
+    spans: list[Spans] | None  # of each row
+    pointer: Tensor | None  # (rows, time, slots)
 
 
 @dataclasses.dataclass(frozen=True)
-class Prediction:
-    """What the model makes of one text."""
+class SentenceParse:
+    """What the model makes of one sentence."""
 
-    label: str
-    probabilities: dict[str, float]
     tokens: tuple[str, ...]
     tree: Tree | None
     """The induced tree; None where the model induces none."""
@@ -67,16 +67,45 @@ class Prediction:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the tree in brackets."""
         return {
-            "label": self.label,
-            "probabilities": self.probabilities,
             "tokens": list(self.tokens),
             "tree": None if self.tree is None else self.tree.to_brackets(),
             "pointer": None if self.pointer is None else [[round(float(x), 6) for x in row] for row in self.pointer],
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """What the model makes of one text, or of a pair of texts."""
+
+    label: str
+    probabilities: dict[str, float]
+    sentences: tuple[SentenceParse, ...]
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Of the first sentence."""
+        return self.sentences[0].tokens
+
+    @property
+    def tree(self) -> Tree | None:
+        """Of the first sentence."""
+        return self.sentences[0].tree
+
+    @property
+    def pointer(self) -> NDArray[np.float32] | None:
+        """Of the first sentence."""
+        return self.sentences[0].pointer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; a pair's two parses stand under `sentences`."""
+        answer = {"label": self.label, "probabilities": self.probabilities}
+        if len(self.sentences) == 1:
+            return answer | self.sentences[0].to_dict()
+        return answer | {"sentences": [sentence.to_dict() for sentence in self.sentences]}
+
+
 class Classifier(nn.Module):
-    """A label for a sequence of tokens."""
+    """A label for a sequence of tokens, or for a pair of them."""
 
     def __init__(
         self,
@@ -87,46 +116,113 @@ class Classifier(nn.Module):
         config: ClassifierConfig | None = None,
         task: str | None = None,
         card: dict[str, Any] | None = None,
+        sentences: int = 1,
     ) -> None:
         super().__init__()
         self.vocabulary, self.labels, self.model_name, self.task = vocabulary, tuple(labels), model, task
+        self.sentences = sentences  # in each example
         self.card = card or {}  # plain values that tell where the model comes from: data, seed, commit, figures
         self.encoder_config = ENCODER_CONFIGS[model]() if encoder is None else encoder
         self.config = ClassifierConfig() if config is None else config
         self.embedding = nn.Embedding(len(vocabulary), self.config.embedding_size, padding_idx=PADDING)
+        if (limit := self.config.embedding_range) is not None:
+            nn.init.uniform_(self.embedding.weight, -limit, limit)
+            nn.init.zeros_(self.embedding.weight[PADDING])
         self.input_dropout = nn.Dropout(self.config.input_dropout)
-        self.encoder: Encoder = make_encoder(model, self.config.embedding_size, self.encoder_config)
-        self.head = make_head(self.config, self.encoder.output_size, len(self.labels))
+        self.encoder: Encoder = make_encoder(model, self.config.embedding_size, self.encoder_config, sentences)
+        parts = 1 if sentences == 1 or self.encoder.joint else 4
+        self.head = make_head(self.config, parts * self.encoder.output_size, self.encoder.output_size, len(self.labels))
 
     def forward(self, batch: Batch) -> Output:
-        encoding = self.encoder(self.input_dropout(self.embedding(batch.tokens)), batch.lengths)
-        return Output(self.head(encoding.vector), encoding.auxiliary_loss)
+        encoding = self._encode(batch)
+        return Output(self._answer(encoding.vector), encoding.auxiliary_loss)
+
+    def losses(self, batch: Batch) -> Iterator[Tensor]:
+        """The losses of one training step, each to be followed by an update before the next is asked for.
+
+        It is one, unless the encoder samples trees and makes several updates from how they turned out.
+        """
+        encoding = self._encode(batch)
+        logits = self._answer(encoding.vector)
+        each = cross_entropy(logits, batch.labels, reduction="none")
+        loss = each.mean()
+        if encoding.auxiliary_loss is not None:
+            loss = loss + encoding.auxiliary_loss
+        if encoding.learn is None:
+            yield loss
+            return
+        with torch.no_grad():
+            baseline = None
+            if encoding.baseline is not None:
+                baseline = cross_entropy(self._answer(encoding.baseline), batch.labels, reduction="none")
+            figures = (each.detach(), logits.argmax(-1) == batch.labels, baseline)
+            # The encoder knows rows only: each sentence of a pair gets the pair's outcome.
+            repeats = len(encoding.vector) // len(batch.labels)
+            outcome = Outcome(*(None if figure is None else figure.repeat(repeats) for figure in figures))  # type: ignore[arg-type]
+        updates = encoding.learn(outcome)
+        yield loss + next(updates)
+        yield from updates
 
     def parse(self, batch: Batch, **options: Any) -> Parsed:
         """As `forward`, with the trees; options such as `pointer="hard"` go to the encoder."""
-        parse = self.encoder.parse(self.input_dropout(self.embedding(batch.tokens)), batch.lengths, **options)
-        return Parsed(self.head(parse.vector), parse.spans, parse.pointer)
+        parse = self.encoder.parse(self._embed(batch), batch.lengths, batch.trees, **options)
+        return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
+
+    def _embed(self, batch: Batch) -> Tensor:
+        embedded: Tensor = self.input_dropout(self.embedding(batch.tokens))
+        return embedded
+
+    def _encode(self, batch: Batch) -> Encoding:
+        encoding: Encoding = self.encoder(self._embed(batch), batch.lengths, batch.trees)
+        return encoding
+
+    def _answer(self, vector: Tensor) -> Tensor:
+        """Logits from the rows' vectors; of a pair's two, the paper's features."""
+        if self.sentences == 2 and not self.encoder.joint:
+            first, second = vector.chunk(2)
+            vector = torch.cat((first, second, first * second, (first - second).abs()), -1)
+        logits: Tensor = self.head(vector)
+        return logits
 
     @torch.inference_mode()
-    def predict(self, text: str | Sequence[str], **options: Any) -> Prediction:
-        """The label of a text (or of tokens), and the tree and the pointer that led to it."""
-        tokens = self.vocabulary.tokenise(text) if isinstance(text, str) else tuple(text)
-        if not tokens:
+    def predict(self, *texts: str | Sequence[str], trees: Sequence[Tree] | None = None, **options: Any) -> Prediction:
+        """The label of a text (or of tokens, or of two of them), and the trees and pointers that led to it.
+
+        A model that reads gold trees needs them; options such as `pointer="hard"` go to the encoder.
+        """
+        if len(texts) != self.sentences:
+            raise InputError(f"the model reads {self.sentences} at a time, and there are {len(texts)} texts")
+        rows = [self.vocabulary.tokenise(text) if isinstance(text, str) else tuple(text) for text in texts]
+        if not all(rows):
             raise InputError("the sequence is empty: there is no token to read")
+        if self.encoder.trees == "gold" and trees is None:
+            raise InputError(f"{self.model_name} reads gold trees, and there is none for this text")
         training = self.training
-        parsed = self.eval().parse(self.collate([self.vocabulary.encode(tokens)]), **options)
+        batch = self.collate([self.vocabulary.encode(tokens) for tokens in rows])
+        if self.encoder.trees == "gold" and trees is not None:
+            batch = batch._replace(trees=[tree.spans for tree in trees])
+        parsed = self.eval().parse(batch, **options)
         self.train(training)
         probabilities = parsed.logits[0].double().softmax(-1).tolist()
+        sentences = [
+            SentenceParse(
+                tokens=tokens,
+                tree=None if parsed.spans is None else Tree(tokens, parsed.spans[row]),
+                pointer=None if parsed.pointer is None else parsed.pointer[row, : len(tokens)].cpu().numpy(),
+            )
+            for row, tokens in enumerate(rows)
+        ]
         return Prediction(
             label=self.labels[int(parsed.logits[0].argmax())],
             probabilities=dict(zip(self.labels, probabilities, strict=True)),
-            tokens=tokens,
-            tree=None if parsed.spans is None else Tree(tokens, parsed.spans[0]),
-            pointer=None if parsed.pointer is None else parsed.pointer[0].cpu().numpy(),
+            sentences=tuple(sentences),
         )
 
     def collate(
-        self, rows: Sequence[Sequence[int] | NDArray[np.int64]], labels: Sequence[int] | NDArray[np.int64] | None = None
+        self,
+        rows: Sequence[Sequence[int] | NDArray[np.int64]],
+        labels: Sequence[int] | NDArray[np.int64] | None = None,
+        trees: Sequence[Spans] | None = None,
     ) -> Batch:
         """Rows of token ids as one batch, on the model's device."""
         lengths = torch.tensor([len(row) for row in rows])
@@ -134,8 +230,9 @@ class Classifier(nn.Module):
         for number, row in enumerate(rows):
             tokens[: len(row), number] = row
         device = self.embedding.weight.device
-        targets = torch.zeros(len(rows), dtype=torch.int64) if labels is None else torch.as_tensor(labels)
-        return Batch(torch.from_numpy(tokens).to(device), lengths, targets.to(device))
+        examples = len(rows) // self.sentences
+        targets = torch.zeros(examples, dtype=torch.int64) if labels is None else torch.as_tensor(labels)
+        return Batch(torch.from_numpy(tokens).to(device), lengths, targets.to(device), trees)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Writes the folder whole: `config.json` and `weights.safetensors`, all that `from_pretrained` needs."""
@@ -154,6 +251,7 @@ class Classifier(nn.Module):
             "format": 1,
             "version": __version__,
             "task": self.task,
+            "sentences": self.sentences,
             "model": self.model_name,
             "encoder": dataclasses.asdict(self.encoder_config),
             "classifier": dataclasses.asdict(self.config),
@@ -178,6 +276,9 @@ class Classifier(nn.Module):
         task = values.get("task")
         if not isinstance(task, str | None):
             raise InputError(f"{where}: 'task' is {task!r}, and must be a name")
+        sentences = values.get("sentences", 1)
+        if sentences not in (1, 2):
+            raise InputError(f"{where}: 'sentences' is {sentences!r}, and must be 1 or 2")
         labels = _entry(values, "labels", list, where)
         if not labels or not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
             raise InputError(f"{where}: 'labels' must be different strings, at least one")
@@ -193,6 +294,7 @@ class Classifier(nn.Module):
             from_dict(ClassifierConfig, values.get("classifier"), f"{where}: classifier"),
             task,
             _entry(values, "card", dict, where),
+            sentences,
         )
         made.load_state_dict_checked(folder / WEIGHTS)
         return made.eval()
@@ -210,13 +312,14 @@ class Classifier(nn.Module):
         self.load_state_dict(weights)
 
 
-def make_head(config: ClassifierConfig, size: int, labels: int) -> nn.Module:
-    """Dropout and one linear map, or two with a ReLU between."""
+def make_head(config: ClassifierConfig, features: int, hidden: int, labels: int) -> nn.Module:
+    """Dropout and one linear map, or two with an activation between."""
     dropout = config.output_dropout
     if config.head == "linear":
-        return nn.Sequential(nn.Dropout(dropout), nn.Linear(size, labels))
+        return nn.Sequential(nn.Dropout(dropout), nn.Linear(features, labels))
+    activation = nn.ReLU() if config.activation == "relu" else nn.ELU()
     return nn.Sequential(
-        nn.Dropout(dropout), nn.Linear(size, size), nn.ReLU(), nn.Dropout(dropout), nn.Linear(size, labels)
+        nn.Dropout(dropout), nn.Linear(features, hidden), activation, nn.Dropout(dropout), nn.Linear(hidden, labels)
     )
 
 

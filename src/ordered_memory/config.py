@@ -39,6 +39,8 @@ class OrderedMemoryConfig:
     """Size of a slot, and of the sentence's vector."""
     num_slots: int = 21
     """Slots of the memory: how deep the stack may grow."""
+    test_slots: int | None = None
+    """Slots when it is not training; as many as in training if not named."""
     dropout: float = 0.1
     """Dropout before each linear map of the cell."""
     attention_dropout: float = 0.3
@@ -53,6 +55,8 @@ class OrderedMemoryConfig:
     def __post_init__(self) -> None:
         require_positive("hidden_size", self.hidden_size)
         require_positive("num_slots", self.num_slots)
+        if self.test_slots is not None:
+            require_positive("test_slots", self.test_slots)
         for name in ("dropout", "attention_dropout", "threshold"):
             require_rate(name, getattr(self, name))
 
@@ -89,12 +93,18 @@ class ClassifierConfig:
     output_dropout: float = 0.2
     """Dropout before each linear map of the head."""
     head: Literal["linear", "mlp"] = "linear"
-    """One linear map, or two with a ReLU between."""
+    """One linear map, or two with an activation between."""
+    activation: Literal["relu", "elu"] = "relu"
+    """The activation between the head's two linear maps."""
+    embedding_range: float | None = None
+    """Embeddings start uniform between minus this and this; from a standard normal if not named."""
 
     def __post_init__(self) -> None:
         require_positive("embedding_size", self.embedding_size)
         require_rate("input_dropout", self.input_dropout)
         require_rate("output_dropout", self.output_dropout)
+        if self.embedding_range is not None:
+            require_positive("embedding_range", self.embedding_range)
 
 
 @dataclass(frozen=True)

@@ -132,4 +132,4 @@ def test_the_same_tree_is_said_to_be_the_same() -> None:
 def _sample(gold: Tree, induced: Tree) -> Sample:
     example = Example((gold.tokens,), "1", (gold,))
     pointer = np.zeros((len(gold), 2), np.float32)
-    return Sample(example, Prediction("2", {"1": 0.25, "2": 0.75}, gold.tokens, induced, pointer))
+    return Sample(example, Prediction("2", {"1": 0.25, "2": 0.75}, (SentenceParse(gold.tokens, induced, pointer),)))

@@ -3,17 +3,18 @@
 from typing import Any
 
 from ordered_memory.config import EncoderConfig
-from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
+from ordered_memory.encoders.encoder import Encoder, Encoding, Outcome, Parse
 from ordered_memory.encoders.lstm import LSTMEncoder
 from ordered_memory.encoders.ordered_memory import OrderedMemoryEncoder
 
 ENCODERS: dict[str, Any] = {"ordered-memory": OrderedMemoryEncoder, "lstm": LSTMEncoder}
 
 
-def make_encoder(name: str, input_size: int, config: EncoderConfig) -> Encoder:
-    """The encoder of that name for embeddings of that size."""
-    encoder: Encoder = ENCODERS[name](input_size, config)
+def make_encoder(name: str, input_size: int, config: EncoderConfig, sentences: int = 1) -> Encoder:
+    """The encoder of that name for embeddings of that size, and for that many sentences in an example."""
+    kind = ENCODERS[name]
+    encoder: Encoder = kind(input_size, config, sentences) if kind.joint else kind(input_size, config)
     return encoder
 
 
-__all__ = ["ENCODERS", "Encoder", "Encoding", "Parse", "make_encoder"]
+__all__ = ["ENCODERS", "Encoder", "Encoding", "Outcome", "Parse", "make_encoder"]

@@ -1,6 +1,7 @@
 """What every encoder has in common: embedded tokens in, one vector for each row out, and a parse where it has one."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -8,11 +9,22 @@ from torch import Tensor, nn
 from ordered_memory.trees import Spans
 
 
+class Outcome(NamedTuple):
+    """How each row's answer turned out, without gradient: what an encoder that samples its trees learns from."""
+
+    loss: Tensor  # (batch,), the cross-entropy of the answer
+    right: Tensor  # (batch,), bool
+    baseline_loss: Tensor | None  # (batch,), of the answer from `Encoding.baseline`
+
+
 class Encoding(NamedTuple):
     """What training needs."""
 
     vector: Tensor  # (batch, output_size)
     auxiliary_loss: Tensor | None = None  # added to the classifier's own
+    baseline: Tensor | None = None  # (batch, output_size), another reading of the rows, to compare the answers with
+    learn: Callable[[Outcome], Iterator[Tensor]] | None = None
+    """Losses from the outcome: the first is added to the classifier's own, each further one is an update by itself."""
 
 
 class Parse(NamedTuple):
@@ -24,16 +36,21 @@ class Parse(NamedTuple):
 
 
 class Encoder(nn.Module, ABC):
-    """Reads rows of embedded tokens; each file beside this one holds one."""
+    """Reads rows of embedded tokens; each file beside this one holds one.
+
+    Of pairs, the first sentences are the first half of the rows and the second ones the other half.
+    """
 
     trees: ClassVar[Literal["none", "gold", "latent"]]
     """Whether it uses no trees, needs gold trees, or induces its own."""
+    joint: ClassVar[bool] = False
+    """Whether it reads the sentences of a pair as one: it is made with their number, and its vector is the pair's."""
     output_size: int
 
     @abstractmethod
-    def forward(self, embedded: Tensor, lengths: Tensor) -> Encoding:
-        """(time, batch, size), padded, and each row's length."""
+    def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
+        """(time, batch, size), padded, each row's length, and for an encoder that needs them each row's gold tree."""
 
     @abstractmethod
-    def parse(self, embedded: Tensor, lengths: Tensor, **options: Any) -> Parse:
+    def parse(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None, **options: Any) -> Parse:
         """The same vector, and the tree behind it. Options are the encoder's own; it refuses what it does not know."""

@@ -1,5 +1,6 @@
 """PyTorch's own LSTM: the first compared system, and the one that knows nothing of trees."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
@@ -7,6 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ordered_memory.config import LSTMConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
+from ordered_memory.trees import Spans
 
 
 class LSTMEncoder(Encoder):
@@ -18,10 +20,12 @@ class LSTMEncoder(Encoder):
         between = config.dropout if config.num_layers > 1 else 0.0  # PyTorch warns where there is no "between"
         self.lstm = nn.LSTM(input_size, config.hidden_size, config.num_layers, dropout=between)
 
-    def forward(self, embedded: Tensor, lengths: Tensor) -> Encoding:
+    def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         packed = pack_padded_sequence(embedded, lengths.cpu(), enforce_sorted=False)
         _, (last, _) = self.lstm(packed)
         return Encoding(last[-1])
 
-    def parse(self, embedded: Tensor, lengths: Tensor) -> Parse:  # type: ignore[override]
+    def parse(  # type: ignore[override]
+        self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None
+    ) -> Parse:
         return Parse(self(embedded, lengths).vector)

@@ -1,5 +1,6 @@
 """Ordered Memory as an encoder: the bottom candidate after the last token, where all sub-trees are reduced to one."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,7 +9,7 @@ from torch import Tensor
 from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.memory import OrderedMemory, Pointer
-from ordered_memory.trees import induce_spans
+from ordered_memory.trees import Spans, induce_spans
 
 
 class OrderedMemoryEncoder(Encoder):
@@ -16,7 +17,7 @@ class OrderedMemoryEncoder(Encoder):
 
     def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
         super().__init__()
-        self.output_size = config.hidden_size
+        self.output_size, self.test_slots = config.hidden_size, config.test_slots
         self.memory = OrderedMemory(
             input_size,
             config.hidden_size,
@@ -28,14 +29,20 @@ class OrderedMemoryEncoder(Encoder):
             threshold=config.threshold,
         )
 
-    def forward(self, embedded: Tensor, lengths: Tensor) -> Encoding:
-        _, state = self.memory(embedded, lengths=lengths)
+    def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
+        _, state = self.memory(embedded, lengths=lengths, num_slots=self._slots(None))
         return Encoding(state.M_hat[0, :, -1])
 
     def parse(  # type: ignore[override]
-        self, embedded: Tensor, lengths: Tensor, pointer: Pointer = "soft", num_slots: int | None = None
+        self,
+        embedded: Tensor,
+        lengths: Tensor,
+        trees: Sequence[Spans] | None = None,
+        pointer: Pointer = "soft",
+        num_slots: int | None = None,
     ) -> Parse:
-        reading = self.memory.read(embedded, lengths=lengths, pointer=pointer, num_slots=num_slots)
+        slots = self._slots(num_slots)
+        reading = self.memory.read(embedded, lengths=lengths, pointer=pointer, num_slots=slots)
         weights = reading.p[0].transpose(0, 1)  # (batch, time, slots)
         rows = lengths.cpu().numpy()
         found = induce_spans(weights.argmax(-1).cpu().numpy(), rows, weights.shape[-1])
@@ -43,3 +50,7 @@ class OrderedMemoryEncoder(Encoder):
         return Parse(
             reading.state.M_hat[0, :, -1], [row[np.lexsort((-row[:, 1], row[:, 0]))] for row in spans], weights
         )
+
+    def _slots(self, asked: int | None) -> int | None:
+        """What was asked for, or at test the config's own number; None is the number of training."""
+        return asked if asked is not None or self.training else self.test_slots

@@ -30,6 +30,8 @@ class Task(Protocol):
     name: ClassVar[str]
     config_type: ClassVar[type]
     """The frozen dataclass of plain values that the task is made from; its defaults are the published setting."""
+    sentences: ClassVar[int]
+    """In each example: 1, or 2 for pairs."""
 
     def __init__(self, config: Any = None) -> None: ...
 

@@ -99,6 +99,7 @@ class ListOps:
 
     name: ClassVar[str] = "listops"
     config_type: ClassVar[type] = ListOpsConfig
+    sentences: ClassVar[int] = 1
 
     def __init__(self, config: ListOpsConfig | None = None) -> None:
         self.config = config or ListOpsConfig()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import Example
+from ordered_memory.trees import Spans
 
 POOL = 64
 """Batches whose examples are sorted by length together: enough for little padding, few enough to stay random."""
@@ -18,34 +19,54 @@ POOL = 64
 class Dataset:
     """Examples, encoded."""
 
-    rows: list[NDArray[np.int64]]
+    rows: list[tuple[NDArray[np.int64], ...]]
+    """Token ids of each example's sentences."""
     labels: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    """Tokens of each example, of all its sentences."""
+    trees: list[tuple[Spans, ...]] | None = None
+    """Gold trees of each example's sentences, where the model reads them."""
 
     @classmethod
     def encode(cls, examples: Sequence[Example], model: Classifier) -> "Dataset":
         """Ids of every token and label; an example that the model cannot read is told by its number."""
         rows, labels = [], []
+        trees: list[tuple[Spans, ...]] | None = [] if model.encoder.trees == "gold" else None
         numbers = {label: number for number, label in enumerate(model.labels)}
         for place, example in enumerate(examples, 1):
-            if not example.sentences[0]:
+            if len(example.sentences) != model.sentences:
+                raise InputError(
+                    f"example {place}: {len(example.sentences)} sentences, and the model reads {model.sentences}"
+                )
+            if not all(example.sentences):
                 raise InputError(f"example {place}: the sequence is empty")
             try:
-                rows.append(np.array(model.vocabulary.encode(example.sentences[0]), dtype=np.int64))
+                ids = (model.vocabulary.encode(sentence) for sentence in example.sentences)
+                rows.append(tuple(np.array(row, dtype=np.int64) for row in ids))
             except InputError as error:
                 raise InputError(f"example {place}: {error}") from None
+            if trees is not None:
+                if example.trees is None:
+                    raise InputError(f"example {place}: it has no gold tree, and {model.model_name} reads gold trees")
+                trees.append(tuple(tree.spans for tree in example.trees))
             if example.label not in numbers:
                 known = ", ".join(model.labels)
                 raise InputError(f"example {place}: label {example.label!r} is not one of the model's: {known}")
             labels.append(numbers[example.label])
-        return cls(rows, np.array(labels, dtype=np.int64), np.array([len(row) for row in rows], dtype=np.int64))
+        lengths = [sum(map(len, sentences)) for sentences in rows]
+        return cls(rows, np.array(labels, dtype=np.int64), np.array(lengths, dtype=np.int64), trees)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def batch(self, indices: Sequence[int] | NDArray[np.int64], model: Classifier) -> Batch:
         """Those examples, padded, on the model's device."""
-        return model.collate([self.rows[index] for index in indices], self.labels[np.asarray(indices)])
+        sentences = range(model.sentences)
+        rows = [self.rows[index][sentence] for sentence in sentences for index in indices]
+        trees = None
+        if self.trees is not None:
+            trees = [self.trees[index][sentence] for sentence in sentences for index in indices]
+        return model.collate(rows, self.labels[np.asarray(indices)], trees)
 
 
 def epoch_batches(lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int) -> list[NDArray[np.int64]]:

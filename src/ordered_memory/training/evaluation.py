@@ -36,8 +36,8 @@ class Evaluation(Bucket):
     seconds: float
     buckets: dict[str, Bucket]
     predictions: tuple[str, ...] = dataclasses.field(repr=False)
-    spans: tuple[Spans, ...] | None = dataclasses.field(repr=False)
-    """The induced tree of each example."""
+    spans: tuple[tuple[Spans, ...], ...] | None = dataclasses.field(repr=False)
+    """The induced trees of each example's sentences."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without what each single example gave."""
@@ -62,7 +62,7 @@ def evaluate(
     training, dataset = model.training, dataset or Dataset.encode(examples, model)
     model.eval()
     answers = np.zeros(len(dataset), dtype=np.int64)
-    spans: list[Spans | None] = [None] * len(dataset)
+    spans: list[tuple[Spans, ...] | None] = [None] * len(dataset)
     loss = 0.0
     for indices in evaluation_batches(dataset.lengths):
         batch = dataset.batch(indices, model)
@@ -70,8 +70,8 @@ def evaluate(
         loss += float(torch.nn.functional.cross_entropy(parsed.logits, batch.labels, reduction="sum"))
         answers[indices] = parsed.logits.argmax(-1).cpu().numpy()
         if parsed.spans is not None:
-            for index, row in zip(indices, parsed.spans, strict=True):
-                spans[index] = row
+            for place, index in enumerate(indices):
+                spans[index] = tuple(parsed.spans[place :: len(indices)])
         progress(len(indices))
     model.train(training)
 
@@ -92,8 +92,8 @@ def evaluate(
 def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[float, float]]:
     """F1 of trees that look at nothing, with and without the root's span: the floor that a parser stands on."""
     generator = np.random.Generator(np.random.PCG64(seed))
-    gold = [example.trees[0].spans for example in examples if example.trees]
-    sentences = [example.sentences[0] for example in examples if example.trees]
+    gold = [tree.spans for example in examples if example.trees for tree in example.trees]
+    sentences = [sentence for example in examples if example.trees for sentence in example.sentences]
     if not gold:
         return {}
     floors = {}
@@ -106,7 +106,7 @@ def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[fl
 
 
 def _figures(
-    examples: Sequence[Example], right: Any, spans: list[Spans] | None, bucket: Callable[[Example], str]
+    examples: Sequence[Example], right: Any, spans: list[tuple[Spans, ...]] | None, bucket: Callable[[Example], str]
 ) -> dict[str, Bucket]:
     """Figures by bucket, shortest first, and of all under the empty name."""
     names = [bucket(example) for example in examples]
@@ -124,15 +124,21 @@ def _figures(
     return figures
 
 
-def _tree_counts(examples: Sequence[Example], spans: list[Spans], names: list[str]) -> list[dict[str, Any]]:
-    """EVALB's counts by bucket and in all, with the root's span and without."""
-    with_gold = [index for index, example in enumerate(examples) if example.trees]
-    if not with_gold:
+def _tree_counts(examples: Sequence[Example], spans: list[tuple[Spans, ...]], names: list[str]) -> list[dict[str, Any]]:
+    """EVALB's counts by bucket and in all, with the root's span and without; each sentence of a pair counts."""
+    gold: list[Spans] = []
+    found: list[Spans] = []
+    lengths: list[int] = []
+    chosen: list[str] = []
+    for example, guesses, name in zip(examples, spans, names, strict=True):
+        for tree, guess in zip(example.trees or (), guesses if example.trees else (), strict=True):
+            gold.append(tree.spans)
+            found.append(guess)
+            lengths.append(len(tree.tokens))
+            chosen.append(name)
+    if not gold:
         return [{}, {}]
-    gold = [example.trees[0].spans for example in examples if example.trees]
-    lengths = [len(examples[index].sentences[0]) for index in with_gold]
-    chosen = [names[index] for index in with_gold]
-    tables = (count_spans(gold, [spans[index] for index in with_gold], lengths, root) for root in (True, False))
+    tables = (count_spans(gold, found, lengths, root) for root in (True, False))
     return [by_bucket(rows, chosen) | {"": total(rows)} for rows in tables]
 
 

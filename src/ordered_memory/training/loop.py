@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
@@ -79,6 +77,7 @@ def make_classifier(experiment: Experiment, task: Task) -> Classifier:
         experiment.classifier,
         experiment.task,
         card={"data": values["data"], "training": values["training"], "commit": commit()},
+        sentences=task.sentences,
     )
 
 
@@ -142,22 +141,22 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.config, self.share_done, position.rate_scale)
         batch = self.training_set.batch(indices, self.model)
-        output = self.model(batch)
-        loss: Tensor = cross_entropy(output.logits, batch.labels)
-        if output.auxiliary_loss is not None:
-            loss = loss + output.auxiliary_loss
-        self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        position.step, position.batch = position.step + 1, position.batch + 1
-        if torch.isfinite(norm) and torch.isfinite(loss):
+        first: float | None = None
+        for loss in self.model.losses(batch):
+            self.optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+            if not (torch.isfinite(norm) and torch.isfinite(loss)):
+                position.skipped += 1
+                break
             self.optimiser.step()
+            first = float(loss.detach()) if first is None else first
+        position.step, position.batch = position.step + 1, position.batch + 1
+        if first is not None:
             position.training_loss, position.training_steps = (
-                position.training_loss + float(loss.detach()),
+                position.training_loss + first,
                 position.training_steps + 1,
             )
-        else:
-            position.skipped += 1
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""
