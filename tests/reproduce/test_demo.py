@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ordered_memory.classifier import Prediction, load_tensors
+from ordered_memory.classifier import Prediction, SentenceParse, load_tensors
 from ordered_memory.errors import InputError
 from ordered_memory.reproduce import demo as demo_module
 from ordered_memory.reproduce.demo import run_demo, tree_pair
