@@ -5,6 +5,7 @@ import json
 from ordered_memory.classifier import Classifier
 from ordered_memory.cli import main
 from ordered_memory.reproduce.publish import publish
+from ordered_memory.training.run_directory import RunDirectory
 
 
 def test_result_and_checkpoint(tmp_path):
@@ -12,13 +13,18 @@ def test_result_and_checkpoint(tmp_path):
     data = "--data.pool-size 300 --data.test-size 50 --data.validation-size 50 --data.max-depth 3 --threads 1 --seed 3"
     run = tmp_path / "run"
     assert main(["train", "listops", "--out", str(run), *words.split(), *data.split()]) == 0
-    path = publish(run, tmp_path / "results", tmp_path / "shipped")
+    path = publish(run, tmp_path / "results", tmp_path / "shipped", pointer="hard")
     assert path.name == "ordered-memory-seed3.json"
     result = json.loads((run / "result.json").read_text())
-    assert json.loads(path.read_text()) == result
+    kept = json.loads(path.read_text())
+    curve = kept.pop("curve")
+    assert kept == result
+    assert [record["accuracy"] for record in curve] == [record["accuracy"] for record in RunDirectory(run).metrics()]
 
     model, own = Classifier.from_pretrained(tmp_path / "shipped"), Classifier.from_pretrained(run)
     text = "[MAX 2 9 [MIN 4 7 ] 0 ]"
     assert model.predict(text).to_dict() == own.predict(text).to_dict()
     assert model.card["test"]["accuracy"] == result["test"]["accuracy"]
     assert model.card["data"] == own.card["data"]
+    assert model.card["recommends"] == {"pointer": "hard"}
+    assert publish(run, tmp_path / "results", name="slots-8-seed3").name == "slots-8-seed3.json"

@@ -1,0 +1,132 @@
+"""The page about ListOps, rendered from `results/listops`: our figures beside the published ones, none typed by hand.
+
+python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ordered_memory import atomic
+from ordered_memory.reproduce.generalisation import TESTS
+from ordered_memory.reproduce.plan import Row, listops_rows
+from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY, Figure
+from ordered_memory.reproduce.runs import NOTHING
+from ordered_memory.training.progress import duration
+
+GENERALISATION = "generalisation-"
+"""How the names of files with figures on longer expressions begin."""
+NOT_RUN = "not run"
+
+
+def page(folder: Path) -> str:
+    """The whole page."""
+    rows = listops_rows()
+    groups = {name: [row for row in rows if row.group == name] for name in ("systems", "ablations", "sizes")}
+    parts = [
+        "# ListOps",
+        "Nested lists of digits, each to be worked out to one digit. `om reproduce listops` shows what of this page is "
+        "run and what is not; with `--run` it trains what is missing. The page is rendered from `results/listops`.",
+        "## Table 2: the compared systems",
+        f"Published figures: {ORDERED_MEMORY}. Ours: 85,000 training examples of the published distribution, those of "
+        "at most 50 tokens used; the checkpoint picked on 5,000 others, and measured on 10,000 of all lengths. "
+        "Mean and standard deviation where there are several seeds.",
+        _systems(groups["systems"], folder),
+        "## Options of the model",
+        "One seed each, the recipe of preset `listops`.",
+        _systems(groups["ablations"], folder),
+        "## Accuracy by length",
+        _by_length(groups["systems"], folder),
+    ]
+    if any(row.results(folder) for row in groups["sizes"]):
+        parts += ["## Size of the training set", _systems(groups["sizes"], folder)]
+    measured = sorted(folder.glob(f"{GENERALISATION}*.json"))
+    if measured:
+        parts += ["## Beyond the training data", *_generalisation([json.loads(path.read_text()) for path in measured])]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def mean_and_spread(values: Sequence[float | None]) -> str:
+    """Percent of fractions: one as it is, several as mean and standard deviation."""
+    known = [100 * value for value in values if value is not None]
+    if not known:
+        return NOTHING
+    spread = f"±{statistics.stdev(known):.2f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.2f}{spread}"
+
+
+def _systems(rows: Sequence[Row], folder: Path) -> str:
+    heads = ("", "published accuracy", "ours", "published F1", "ours", "seeds", "training", "threads", "commit")
+    return table(heads, [_system(row, row.results(folder)) for row in rows])
+
+
+def _system(row: Row, results: Sequence[dict[str, Any]]) -> list[str]:
+    # Our two recipes of Ordered Memory stand beside the same published row.
+    published = LISTOPS.get(row.key.removesuffix("-paper"), (None, None))
+    accuracy, f1 = (NOTHING if figure is None else str(figure) for figure in published)
+    if not results:
+        return [row.title, accuracy, NOT_RUN, f1, NOT_RUN, *[NOTHING] * 4]
+    test = [result["test"] for result in results]
+    return [
+        row.title,
+        accuracy,
+        mean_and_spread([figures["accuracy"] for figures in test]),
+        f1,
+        mean_and_spread([figures["f1"] for figures in test]),
+        " ".join(str(result["seed"]) for result in results),
+        duration(statistics.mean(result["position"]["seconds"] for result in results)),
+        "/".join(sorted({str(result["cores"]) for result in results})),
+        ", ".join(sorted({result["commit"] or NOTHING for result in results})),
+    ]
+
+
+def _by_length(rows: Sequence[Row], folder: Path) -> str:
+    found = [(row.title, results) for row in rows if (results := row.results(folder))]
+    if not found:
+        return NOT_RUN
+    buckets = list(found[0][1][0]["test"]["buckets"])
+    lines = []
+    for title, results in found:
+        measured = [result["test"]["buckets"] for result in results]
+        lines.append([title, *(mean_and_spread([part[name]["accuracy"] for part in measured]) for name in buckets)])
+    return table(["tokens", *buckets], lines)
+
+
+def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
+    names = [name for name in TESTS if any(name in figures["tests"] for figures in measured)]
+    lines = []
+    for figures in measured:
+        for pointer in ("none", "soft", "hard"):
+            tests = [figures["tests"].get(name, {}).get(pointer) for name in names]
+            if any(tests):
+                cells = (NOTHING if test is None else f"{100 * test['accuracy']:.1f}" for test in tests)
+                told = f"seed {figures['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
+                lines.append([f"{figures['model']}, {told}", *cells])
+    for system, published in LISTOPS_GENERALISATION.items():
+        lines.append([f"{system}, published", *(_published(published.get(name)) for name in names)])
+    smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
+    return [
+        "Accuracy on expressions of so many tokens, with more arguments than the 5 of training (at most 1,000 tokens), "
+        "deeper than training (two arguments at most, up to 60 levels, 200 to 400 tokens), and of the Long Range "
+        f"Arena's setting (up to 10 arguments, depth 10, 500 to 2,000 tokens). 1,000 examples each{''.join(smaller)}. "
+        f"Published figures: {BT_CELL}; their models were trained on up to 100 tokens, ours on up to 50.",
+        table(["", *names], lines),
+    ]
+
+
+def _published(figure: Figure | None) -> str:
+    return NOTHING if figure is None else str(figure)
+
+
+if __name__ == "__main__":
+    results, document = map(Path, sys.argv[1:])
+    atomic.write_text(document, page(results))

@@ -1,0 +1,61 @@
+"""The test sets beyond training: what they hold, and that measuring goes on where it stopped."""
+
+import dataclasses
+import json
+
+import pytest
+
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import LSTMConfig, OrderedMemoryConfig
+from ordered_memory.errors import InputError
+from ordered_memory.reproduce.generalisation import TESTS, measure, measure_into
+from ordered_memory.tasks.listops import VOCABULARY, depth, window
+
+
+def model(name="ordered-memory", config=None) -> Classifier:
+    config = config or OrderedMemoryConfig(hidden_size=4, num_slots=5)
+    return Classifier(VOCABULARY, tuple("0123456789"), name, config, task="listops")
+
+
+@pytest.mark.parametrize("name", ["200-300", "900-1000", "10 arguments", "deep"])
+def test_a_set_holds_what_its_name_says(name):
+    config = TESTS[name]
+    some = window(dataclasses.replace(config, size=20))
+    for example in some:
+        tokens = example.sentences[0]
+        assert config.min_length <= len(tokens) <= config.max_length
+        assert depth(tokens) <= config.max_depth
+
+
+def test_the_deep_set_is_deeper_than_training_can_be():
+    some = window(dataclasses.replace(TESTS["deep"], size=50))
+    assert max(depth(example.sentences[0]) for example in some) > 20
+
+
+def test_both_pointers_with_as_many_slots_as_it_takes():
+    found = measure(model(), ["200-300"], size=3)
+    entry = found["tests"]["200-300"]
+    assert entry["num_slots"] > 5
+    assert entry["soft"]["n"] == entry["hard"]["n"] == 3
+    assert entry["data"]["min_length"] == 200
+
+
+def test_a_model_without_a_pointer_is_measured_once():
+    entry = measure(model("lstm", LSTMConfig(hidden_size=4)), ["200-300"], size=3)["tests"]["200-300"]
+    assert set(entry) == {"data", "none"}
+
+
+def test_what_is_measured_already_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setitem(TESTS, "200-300", dataclasses.replace(TESTS["200-300"], size=2))
+    monkeypatch.setitem(TESTS, "300-400", dataclasses.replace(TESTS["300-400"], size=2))
+    path, told = tmp_path / "figures.json", []
+    measure_into(path, model(), ["200-300"], lambda name, *_: told.append(name))
+    found = measure_into(path, model(), ["200-300", "300-400"], lambda name, *_: told.append(name))
+    assert told == ["200-300", "200-300", "300-400", "300-400"]
+    assert list(found["tests"]) == ["200-300", "300-400"]
+    assert json.loads(path.read_text())["tests"].keys() == found["tests"].keys()
+
+
+def test_an_unknown_set_is_refused():
+    with pytest.raises(InputError, match="'700' is no test set: there are 200-300"):
+        measure(model(), ["700"])

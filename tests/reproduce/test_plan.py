@@ -1,0 +1,69 @@
+"""The plan: which runs there are, which are missing, and that a missing one is trained into the results."""
+
+import dataclasses
+import json
+
+import pytest
+
+from ordered_memory.config import Experiment
+from ordered_memory.errors import InputError
+from ordered_memory.presets import PRESETS, preset
+from ordered_memory.reproduce.plan import Row, listops_rows, missing, rows_of, run_one
+from ordered_memory.reproduce.published import LISTOPS
+from ordered_memory.training.progress import Silent
+
+
+@pytest.fixture
+def tiny() -> Experiment:
+    """A run of a few steps."""
+    demo = PRESETS["listops-demo"]
+    return dataclasses.replace(
+        demo,
+        data=dataclasses.replace(demo.data, pool_size=300, test_size=50, validation_size=50, max_depth=3),
+        encoder=dataclasses.replace(demo.encoder, hidden_size=8),
+        classifier=dataclasses.replace(demo.classifier, embedding_size=8),
+        training=dataclasses.replace(demo.training, budget=None, epochs=1, evaluate_every=0),
+    )
+
+
+def test_the_keys_are_different_and_every_experiment_survives_json():
+    rows = listops_rows()
+    assert len({row.key for row in rows}) == len(rows)
+    for row in rows:
+        assert Experiment.from_dict(json.loads(json.dumps(row.experiment.to_dict()))) == row.experiment
+
+
+def test_every_published_row_of_a_model_that_is_here_is_planned():
+    keys = {row.key for row in listops_rows()}
+    assert {"ordered-memory", "ordered-memory-tree-rnn", "lstm"} <= keys & LISTOPS.keys()
+
+
+def test_the_sizes_of_the_training_set_are_what_the_rows_say():
+    for row in listops_rows():
+        if row.group == "sizes":
+            data = row.experiment.data
+            assert data.pool_size - data.test_size - data.validation_size == int(row.key.split("-")[1])
+
+
+def test_options_change_what_they_name_and_nothing_else():
+    ours = preset("listops", "listops")
+    (slots,) = rows_of("listops", "slots-12")
+    assert slots.experiment == dataclasses.replace(ours, encoder=dataclasses.replace(ours.encoder, num_slots=12))
+
+
+def test_an_unknown_table_or_row_is_refused():
+    with pytest.raises(InputError, match="'table9' is no table: there are listops"):
+        rows_of("table9")
+    with pytest.raises(InputError, match="--only turtles: no row of listops"):
+        rows_of("listops", "turtles")
+
+
+def test_missing_runs_are_trained_once_and_first_seeds_come_first(tmp_path, tiny):
+    rows = [Row("one", "One", tiny, (0, 1)), Row("two", "Two", tiny, (0,))]
+    results = tmp_path / "results"
+    assert [(row.key, seed) for row, seed in missing(rows, results)] == [("one", 0), ("two", 0), ("one", 1)]
+    path = run_one(rows[0], 1, results, tmp_path / "runs", Silent())
+    assert path == results / "one-seed1.json"
+    (result,) = rows[0].results(results)
+    assert result["seed"] == result["config"]["training"]["seed"] == 1
+    assert [(row.key, seed) for row, seed in missing(rows, results)] == [("one", 0), ("two", 0)]
