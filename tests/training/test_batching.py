@@ -29,7 +29,7 @@ def example(text: str, label: str = "0") -> Example:
 class TestDataset:
     def test_ids_labels_and_lengths(self, model):
         dataset = Dataset.encode([example("[MAX 2 9 ]", "9"), example("7", "7")], model)
-        assert [row.tolist() for row in dataset.rows] == [VOCABULARY.encode(["[MAX", "2", "9", "]"]), [8]]
+        assert [row.tolist() for (row,) in dataset.rows] == [VOCABULARY.encode(["[MAX", "2", "9", "]"]), [8]]
         assert dataset.labels.tolist() == [9, 7]
         assert dataset.lengths.tolist() == [4, 1]
         assert len(dataset) == 2
