@@ -301,8 +301,10 @@ def one_by_one(tokens: Sequence[str], opening: Container[str], closing: str) -> 
         if opened:
             keys.append(opened[-1] - end)
     keys.sort()
-    starts, rest = np.divmod(np.array(keys, dtype=np.int64), width)
-    return np.stack([starts, width - rest], axis=1).astype(np.int32)
+    spans = np.empty((len(keys), 2), dtype=np.int32)
+    spans[:, 0], rest = np.divmod(np.array(keys, dtype=np.int64), width)
+    spans[:, 1] = width - rest
+    return spans
 
 
 def kept_spans(spans: Spans, kept: NDArray[np.bool_]) -> Spans:

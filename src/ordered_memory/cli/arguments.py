@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
+from ordered_memory.tasks.examples import DATA_VARIABLE
+
 Arguments = TypeVar("Arguments")
 Flat = tyro.conf.arg(name="")  # a group of flags without a prefix of its own
+
+
+@contextmanager
+def data_in(folder: Path | None) -> Iterator[None]:
+    """For as long as a verb works, --data-dir stands in for the environment variable."""
+    former = os.environ.get(DATA_VARIABLE)
+    if folder is not None:
+        os.environ[DATA_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if former is not None:
+            os.environ[DATA_VARIABLE] = former
+        else:
+            os.environ.pop(DATA_VARIABLE, None)
 
 
 def help_text(text: str) -> Any:

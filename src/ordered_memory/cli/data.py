@@ -19,9 +19,9 @@ from ordered_memory.tasks.listops import ListOpsConfig, WindowConfig
 
 
 @dataclass
-class DataArguments:
-    task: tyro.conf.Positional[Literal["listops"]]
-    """The task whose data to make."""
+class ListOpsArguments:
+    task: tyro.conf.Positional[Literal["listops", "logic"]]
+    """The task whose data to make; the flags below are for ListOps, and om data logic --help shows those for logic."""
     config: Annotated[ListOpsConfig, Flat]
     """The distribution."""
     out: Path | None = None
@@ -37,8 +37,18 @@ class DataArguments:
 
 
 def data(argv: Sequence[str]) -> int:
-    """Make the data of a task, write it to files, or check a file and count what is in it."""
-    arguments = parse_arguments(DataArguments, argv, "data", data.__doc__)
+    """Make the data of a task, write it to files, or check files and count what is in them."""
+    if next((word for word in argv if word in ("listops", "logic")), None) == "logic":
+        from ordered_memory.cli.logic import logic_data
+
+        return logic_data(argv, data.__doc__)
+    return _listops_data(argv)
+
+
+def _listops_data(argv: Sequence[str]) -> int:
+    arguments = parse_arguments(ListOpsArguments, argv, "data", data.__doc__)
+    if arguments.task != "listops":
+        raise InputError(f"name the task first: om data {arguments.task} ...")
 
     from ordered_memory.tasks import listops
 
@@ -68,7 +78,7 @@ def data(argv: Sequence[str]) -> int:
     return 0
 
 
-def _window(arguments: DataArguments) -> WindowConfig:
+def _window(arguments: ListOpsArguments) -> WindowConfig:
     """The length window of the flags."""
     low, dash, high = (arguments.lengths or "").partition("-")
     if not (low.isdecimal() and (high.isdecimal() or not dash)):

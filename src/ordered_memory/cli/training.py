@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import Flat, help_text, parse_arguments, peek
+from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.presets import PRESETS, preset
@@ -23,6 +23,11 @@ from ordered_memory.tasks import TASKS
 def train(argv: Sequence[str]) -> int:
     """Train a model on a task; the best one on validation data is kept and measured on test data."""
     arguments = _train_arguments(argv)
+    with data_in(arguments.data_dir):
+        return _train(arguments, argv)
+
+
+def _train(arguments: Any, argv: Sequence[str]) -> int:
     experiment, folder = _experiment(arguments, argv)
 
     import torch
@@ -64,6 +69,7 @@ def train(argv: Sequence[str]) -> int:
 def _train_arguments(argv: Sequence[str]) -> Any:
     """Flags whose defaults are the preset's: task, model, preset and config are looked up first."""
     task = next((word for word in argv if word in TASKS), "listops")
+    argv = _with_prefixes(argv, TASKS[task].config_type)
     model = peek(argv, "--model")
     if model is not None and model not in ENCODER_CONFIGS:
         close = difflib.get_close_matches(model, ENCODER_CONFIGS, n=1)
@@ -100,6 +106,11 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ),
             ("resume", Annotated[bool, tyro.conf.FlagCreatePairsOff, help_text("Go on with the run in --out.")], False),
             (
+                "data_dir",
+                Annotated[Path | None, help_text("Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA.")],
+                None,
+            ),
+            (
                 "threads",
                 Annotated[int | None, help_text("Processor threads; PyTorch's own choice if not named.")],
                 None,
@@ -122,6 +133,22 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     return parse_arguments(kind, argv, "train", train.__doc__)
 
 
+def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
+    """Flags of the data may be written without their prefix, `--split A`, where no other group has that name."""
+    taken = {name for kind in (TrainingConfig, ClassifierConfig, *ENCODER_CONFIGS.values()) for name in _flags(kind)}
+    short = _flags(data) - taken
+    words = []
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        known = flag.startswith("--") and flag[2:].replace("_", "-") in short
+        words.append(f"--data.{flag[2:]}{equals}{value}" if known else word)
+    return words
+
+
+def _flags(kind: type) -> set[str]:
+    return {field.name.replace("_", "-") for field in dataclasses.fields(kind)}
+
+
 def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
     """What to train and where; a resumed run takes its own config, and no other setting beside it."""
     if arguments.resume:
@@ -130,7 +157,7 @@ def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
         if arguments.out is None:
             raise InputError("--resume needs --out, the directory of the run to go on with")
         for flag in (word.split("=")[0] for word in argv if word.startswith("--")):
-            if flag not in ("--resume", "--out", "--threads", "--json", "--model"):
+            if flag not in ("--resume", "--out", "--threads", "--json", "--model", "--data-dir"):
                 raise InputError(f"{flag} cannot be changed in a run that goes on: its own config.json holds")
         experiment = RunDirectory.open(arguments.out).experiment()
         return experiment, arguments.out

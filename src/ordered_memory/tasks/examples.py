@@ -11,6 +11,8 @@ from ordered_memory.vocabulary import Vocabulary
 
 Row = TypeVar("Row")
 Split = Literal["train", "validation", "test"]
+DATA_VARIABLE = "ORDERED_MEMORY_DATA"
+"""The environment variable that names the folder of data; each task's files lie in the folder of its name there."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 

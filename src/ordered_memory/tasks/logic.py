@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.examples import Example, Split, read_lines
+from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, read_lines
 from ordered_memory.tasks.listops_generator import require_at_least
 from ordered_memory.tasks.logic_generator import MOST_OPERATIONS, draw_pairs, split_bins
 from ordered_memory.tasks.propositions import (
@@ -31,9 +31,6 @@ from ordered_memory.tasks.propositions import (
 )
 from ordered_memory.trees import Tree
 from ordered_memory.vocabulary import Vocabulary, split_words
-
-DATA_VARIABLE = "ORDERED_MEMORY_DATA"
-"""The environment variable that names the folder in which the data of all tasks lies; ours is `logic` in it."""
 
 Files = dict[str, dict[int, list[Example]]]
 """train and test, and in each the examples by number of operations."""
@@ -110,9 +107,9 @@ class Logic:
     config_type: ClassVar[type] = LogicConfig
     sentences: ClassVar[int] = 2
 
-    def __init__(self, config: LogicConfig | None = None) -> None:
+    def __init__(self, config: LogicConfig | None = None, files: Files | None = None) -> None:
         self.config = (config or LogicConfig()).settled()
-        self._files: Files | None = None
+        self._files = files
 
     @property
     def vocabulary(self) -> Vocabulary:
