@@ -149,7 +149,7 @@ def parse(argv: Sequence[str]) -> int:
 def _example(task: Task, texts: Sequence[str]) -> Example:
     """What there is to answer, with the gold trees that the texts show."""
     if len(texts) != task.sentences:
-        wanted = "one text" if task.sentences == 1 else "two texts, the statements of a pair"
+        wanted = "one text" if task.sentences == 1 else "two texts, a pair,"
         raise InputError(
             f"the model reads {wanted} at a time, and here {'is' if len(texts) == 1 else 'are'} {len(texts)}"
         )
