@@ -24,7 +24,7 @@ from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
 from ordered_memory.encoders import Encoder, Encoding, Outcome, make_encoder
 from ordered_memory.errors import InputError
-from ordered_memory.trees import Spans, Tree
+from ordered_memory.trees import Spans, Tree, escape
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
 FILES = CONFIG, WEIGHTS = "config.json", "weights.safetensors"
@@ -65,10 +65,11 @@ class SentenceParse:
     """(tokens, slots): where each step pointed; the last slot is the bottom of the stack."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the tree in brackets."""
+        """Plain values for JSON; the tree in brackets, in which bracket tokens are spelt -LRB- and -RRB-."""
+        spelt = tuple(escape(token) if token in ("(", ")") else token for token in self.tokens)
         return {
             "tokens": list(self.tokens),
-            "tree": None if self.tree is None else self.tree.to_brackets(),
+            "tree": None if self.tree is None else Tree(spelt, self.tree.spans).to_brackets(),
             "pointer": None if self.pointer is None else [[round(float(x), 6) for x in row] for row in self.pointer],
         }
 

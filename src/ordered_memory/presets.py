@@ -13,6 +13,7 @@ from ordered_memory.config import (
 )
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import ListOpsConfig
+from ordered_memory.tasks.logic import LogicConfig
 
 # The paper's appendix; the optimiser and the schedule are the released code's.
 LISTOPS_PAPER = Experiment(
@@ -63,8 +64,23 @@ LISTOPS_DEMO = Experiment(
     ),
 )
 
-PRESETS: dict[str, Experiment] = {"listops": LISTOPS, "listops-paper": LISTOPS_PAPER, "listops-demo": LISTOPS_DEMO}
-DEFAULTS: dict[str, str] = {"listops": "listops"}
+LOGIC_PAPER = Experiment(
+    task="logic",
+    data=LogicConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=200, num_slots=12, test_slots=24, dropout=0.2, attention_dropout=0.2),
+    classifier=ClassifierConfig(
+        embedding_size=200, input_dropout=0.1, output_dropout=0.3, head="mlp", activation="elu", embedding_range=0.1
+    ),
+    training=TrainingConfig(),
+)
+
+PRESETS: dict[str, Experiment] = {
+    "listops": LISTOPS,
+    "listops-paper": LISTOPS_PAPER,
+    "listops-demo": LISTOPS_DEMO,
+    "logic-paper": LOGIC_PAPER,
+}
+DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic-paper"}
 """The preset of each task that is taken when none is named."""
 
 # What another model than the preset's own takes in its place, at the same size.
@@ -72,6 +88,7 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     "listops": {"lstm": LSTMConfig(hidden_size=128)},
     "listops-paper": {"lstm": LSTMConfig(hidden_size=128)},
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
+    "logic-paper": {"lstm": LSTMConfig(hidden_size=200)},
 }
 
 

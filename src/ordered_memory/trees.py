@@ -7,7 +7,7 @@ deeper for Python than any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -282,6 +282,49 @@ def gold_pointers(tree: Tree, num_slots: int) -> NDArray[np.int64]:
     if num_slots < tree.slots_needed:
         raise InputError(f"this tree of {len(tree)} tokens needs {tree.slots_needed} slots, not {num_slots}")
     return num_slots - tree.right_depths
+
+
+def one_by_one(tokens: Sequence[str], opening: Container[str], closing: str) -> Spans:
+    """The binary tree of nested lists that take their items one by one, `( ( ( [MAX 2 ) 9 ) ] )`.
+
+    Whenever an item ends, so does a span that begins where its list was opened; what closes a list is an item too.
+    """
+    width = len(tokens) + 1
+    opened: list[int] = []
+    keys: list[int] = []  # start * width + width - end, which sorts into preorder
+    for end, token in enumerate(tokens, 1):
+        if token in opening:
+            opened.append(end * width)
+            continue
+        if token == closing:
+            keys.append(opened.pop() - end)
+        if opened:
+            keys.append(opened[-1] - end)
+    keys.sort()
+    spans = np.empty((len(keys), 2), dtype=np.int32)
+    spans[:, 0], rest = np.divmod(np.array(keys, dtype=np.int64), width)
+    spans[:, 1] = width - rest
+    return spans
+
+
+def kept_spans(spans: Spans, kept: NDArray[np.bool_]) -> Spans:
+    """What is left of a tree's spans, in preorder, when only the kept tokens are there. A binary tree stays binary.
+
+    Nodes of fewer than two tokens are gone, and so are those that would repeat the node above.
+    """
+    places = np.concatenate([[0], np.cumsum(kept)])
+    left = places[spans].astype(np.int32)
+    left = left[left[:, 1] - left[:, 0] > 1]
+    # In preorder a node and the one that repeats it are neighbours: all that stood between them is gone.
+    repeats = np.zeros(len(left), dtype=np.bool_)
+    repeats[1:] = (left[1:] == left[:-1]).all(axis=1)
+    return left[~repeats]
+
+
+def without_tokens(tree: Tree, dropped: Container[str]) -> Tree:
+    """The tree over the other tokens, such as an induced tree without its bracket tokens; labels are left behind."""
+    kept = np.array([token not in dropped for token in tree.tokens])
+    return Tree(_some([token for token in tree.tokens if token not in dropped]), kept_spans(tree.spans, kept))
 
 
 def left_branching(tokens: Sequence[str]) -> Tree:

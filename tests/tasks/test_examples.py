@@ -33,7 +33,7 @@ def test_a_task_goes_by_its_name_and_is_made_from_its_config(name: str) -> None:
     config = task_type.config_type()
     task = task_type(config)
     assert task.name == name
-    assert task.config == config == task_type().config
+    assert task.config == task_type().config == task_type(task.config).config
     assert len(set(task.labels)) == len(task.labels) > 1
     assert len(task.vocabulary) > 1
     assert SPLITS == ("train", "validation", "test")

@@ -82,7 +82,7 @@ class TestFigures:
     def test_the_trees_are_those_of_predict(self, examples):
         model = make()
         found = evaluate(model, examples[:20], TASK.bucket)
-        for example, spans in zip(examples, found.spans, strict=False):
+        for example, (spans,) in zip(examples, found.spans, strict=False):
             np.testing.assert_array_equal(spans, model.predict(example.sentences[0]).tree.spans)
 
     def test_perfect_answers_give_ones(self, examples, monkeypatch):
@@ -124,7 +124,7 @@ class TestFigures:
     def test_to_dict_is_plain_json(self, examples):
         values = evaluate(make(), examples[:30], TASK.bucket).to_dict()
         again = json.loads(json.dumps(values, allow_nan=False))
-        assert again.keys() == {"n", "accuracy", "f1", "f1_without_root", "loss", "seconds", "buckets"}
+        assert again.keys() == {"n", "accuracy", "f1", "f1_without_root", "f1_words", "loss", "seconds", "buckets"}
         assert sum(bucket["n"] for bucket in again["buckets"].values()) == again["n"] == 30
 
 

@@ -120,6 +120,7 @@ class Tournament:
 
     name: ClassVar[str] = "tournament"
     config_type: ClassVar[type] = TournamentConfig
+    sentences: ClassVar[int] = 1
     labels = ("rock", "paper", "scissors")
     vocabulary = Vocabulary(labels)
 
@@ -142,8 +143,13 @@ class Tournament:
         one_beats_other = (self.labels.index(one) - self.labels.index(other)) % 3 == 1
         return one if one_beats_other else other
 
+    not_words = ()
+
     def bucket(self, example: Example) -> str:
         return str(len(example.sentences[0]))
+
+    def extra_tests(self) -> dict[str, list[Example]]:
+        return {}
 
 
 class TestLearning:

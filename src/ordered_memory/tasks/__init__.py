@@ -2,7 +2,8 @@
 
 from ordered_memory.tasks.examples import SPLITS, Example, Split, Task
 from ordered_memory.tasks.listops import ListOps
+from ordered_memory.tasks.logic import Logic
 
-TASKS: dict[str, type[Task]] = {"listops": ListOps}
+TASKS: dict[str, type[Task]] = {"listops": ListOps, "logic": Logic}
 
 __all__ = ["SPLITS", "TASKS", "Example", "Split", "Task"]

@@ -1,6 +1,6 @@
 """What every task has in common: examples, and how a task offers them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -11,6 +11,8 @@ from ordered_memory.vocabulary import Vocabulary
 
 Row = TypeVar("Row")
 Split = Literal["train", "validation", "test"]
+DATA_VARIABLE = "ORDERED_MEMORY_DATA"
+"""The environment variable that names the folder of data; each task's files lie in the folder of its name there."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
@@ -50,11 +52,18 @@ class Task(Protocol):
     def splits(self) -> dict[Split, list[Example]]:
         """Train, validation and test examples, always the same for the same config."""
 
+    def extra_tests(self) -> dict[str, list[Example]]:
+        """Further test sets by name, where there are any: they too are measured at the end of a run."""
+
     def bucket(self, example: Example) -> str:
         """The row of a report's table that the example counts in."""
 
-    def gold_tree(self, tokens: Sequence[str]) -> Tree | None:
-        """The tree that the tokens show by themselves, where they do; what is no sentence of the task is refused."""
+    @property
+    def not_words(self) -> tuple[str, ...]:
+        """Tokens that only show structure: where there are any, F1 is told with them in the trees and without."""
+
+    def sentence(self, text: str) -> tuple[tuple[str, ...], Tree | None]:
+        """The tokens of a text, and the tree that it shows; what is no sentence of the task is refused."""
 
     def read(self, path: Path) -> list[Example]:
         """Examples from a data file; each line is checked, and a bad one is told by file, line and reason."""

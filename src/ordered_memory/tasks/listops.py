@@ -21,7 +21,7 @@ from ordered_memory.tasks.listops_generator import (
     draw_window,
     require_at_least,
 )
-from ordered_memory.trees import Spans, Tree
+from ordered_memory.trees import Tree, one_by_one
 from ordered_memory.vocabulary import Vocabulary, split_words
 
 VOCABULARY = Vocabulary((*DIGITS, *(f"[{operator}" for operator in OPERATORS), END), ignored=("(", ")"))
@@ -128,6 +128,9 @@ class ListOps:
                 raise InputError(f"the {name} split is empty: all its examples are longer than allowed")
         return splits
 
+    def extra_tests(self) -> dict[str, list[Example]]:
+        return {}
+
     def bucket(self, example: Example) -> str:
         """1-7, 8-25, 26-50, 51-100, then by hundreds to 1000, and >1000 tokens."""
         length = len(example.sentences[0])
@@ -137,9 +140,14 @@ class ListOps:
         hundreds = (length - 1) // 100
         return f"{hundreds}01-{hundreds + 1}00" if length <= 1000 else ">1000"
 
-    def gold_tree(self, tokens: Sequence[str]) -> Tree:
-        """See the function `gold_tree`."""
-        return gold_tree(tokens)
+    @property
+    def not_words(self) -> tuple[str, ...]:
+        return ()
+
+    def sentence(self, text: str) -> tuple[tuple[str, ...], Tree]:
+        """The tokens of an expression, round brackets dropped, and its gold tree."""
+        tokens = VOCABULARY.tokenise(text)
+        return tokens, gold_tree(tokens)
 
     def read(self, path: Path) -> list[Example]:
         """See the function `read`."""
@@ -156,7 +164,7 @@ def _examples(expressions: Iterable[Tokens], longest: int | None) -> list[Exampl
 
 
 def _example(tokens: Tokens) -> Example:
-    return Example((tokens,), DIGITS[_value(tokens)], (Tree(tokens, _spans(tokens)),))
+    return Example((tokens,), DIGITS[_value(tokens)], (Tree(tokens, one_by_one(tokens, FUNCTIONS, END)),))
 
 
 def evaluate(tokens: Sequence[str]) -> int:
@@ -168,7 +176,7 @@ def evaluate(tokens: Sequence[str]) -> int:
 def gold_tree(tokens: Sequence[str]) -> Tree:
     """The official binary tree of an expression: each operator takes its items one by one, `( ( ( [MAX 2 ) 9 ) ] )`."""
     check(tokens)
-    return Tree(tuple(tokens), _spans(tokens))
+    return Tree(tuple(tokens), one_by_one(tokens, FUNCTIONS, END))
 
 
 def check(tokens: Sequence[str], positions: Sequence[int] | None = None) -> None:
@@ -208,24 +216,6 @@ def _value(tokens: Iterable[str]) -> int:
             outer.append((token, arguments))
             arguments = []
     return arguments[0]
-
-
-def _spans(tokens: Sequence[str]) -> Spans:
-    """Whenever an item of an operator ends, so does a span that begins at the operator."""
-    width = len(tokens) + 1
-    opened: list[int] = []
-    keys: list[int] = []  # start * width + width - end, which sorts into preorder
-    for end, token in enumerate(tokens, 1):
-        if token in FUNCTIONS:
-            opened.append(end * width)
-            continue
-        if token == END:
-            keys.append(opened.pop() - end)
-        if opened:
-            keys.append(opened[-1] - end)
-    keys.sort()
-    starts, rest = np.divmod(np.array(keys, dtype=np.int64), width)
-    return np.stack([starts, width - rest], axis=1).astype(np.int32)
 
 
 def read(path: Path) -> list[Example]:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from ordered_memory.errors import InputError
 from ordered_memory.scoring import by_bucket, count_spans, total
 from ordered_memory.tasks import Example
 from ordered_memory.training.batching import Dataset, evaluation_batches
-from ordered_memory.trees import TRIVIAL, Spans
+from ordered_memory.trees import TRIVIAL, Spans, kept_spans, without_tokens
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Bucket:
     accuracy: float
     f1: float | None
     f1_without_root: float | None
+    f1_words: float | None
+    """Of the trees without tokens that only show structure, such as brackets; None where there are none."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,13 @@ def evaluate(
     bucket: Callable[[Example], str],
     progress: Callable[[int], None] = lambda _: None,
     dataset: Dataset | None = None,
+    not_words: Collection[str] = (),
     **options: Any,
 ) -> Evaluation:
-    """Runs the model on every example; `progress` is told how many are done. Options go to the encoder's `parse`."""
+    """Runs the model on every example; `progress` is told how many are done. Options go to the encoder's `parse`.
+
+    F1 is told once more for the trees without the tokens in `not_words`.
+    """
     if not examples:
         raise InputError("there are no examples to evaluate on")
     started = time.perf_counter()
@@ -77,7 +83,7 @@ def evaluate(
 
     found = [row for row in spans if row is not None]
     right = answers == dataset.labels
-    figures = _figures(examples, right, found if len(found) == len(examples) else None, bucket)
+    figures = _figures(examples, right, found if len(found) == len(examples) else None, bucket, not_words)
     everything = figures.pop("")
     return Evaluation(
         **dataclasses.asdict(everything),
@@ -89,11 +95,18 @@ def evaluate(
     )
 
 
-def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[float, float]]:
-    """F1 of trees that look at nothing, with and without the root's span: the floor that a parser stands on."""
+def trivial_f1(
+    examples: Sequence[Example], seed: int = 0, not_words: Collection[str] = ()
+) -> dict[str, tuple[float, float]]:
+    """F1 of trees that look at nothing, with and without the root's span: the floor that a parser stands on.
+
+    Both trees are over the tokens that are not in `not_words`.
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
-    gold = [tree.spans for example in examples if example.trees for tree in example.trees]
-    sentences = [sentence for example in examples if example.trees for sentence in example.sentences]
+    trees = [tree for example in examples for tree in example.trees or ()]
+    if not_words:
+        trees = [without_tokens(tree, not_words) for tree in trees]
+    gold, sentences = [tree.spans for tree in trees], [tree.tokens for tree in trees]
     if not gold:
         return {}
     floors = {}
@@ -106,7 +119,11 @@ def trivial_f1(examples: Sequence[Example], seed: int = 0) -> dict[str, tuple[fl
 
 
 def _figures(
-    examples: Sequence[Example], right: Any, spans: list[tuple[Spans, ...]] | None, bucket: Callable[[Example], str]
+    examples: Sequence[Example],
+    right: Any,
+    spans: list[tuple[Spans, ...]] | None,
+    bucket: Callable[[Example], str],
+    not_words: Collection[str],
 ) -> dict[str, Bucket]:
     """Figures by bucket, shortest first, and of all under the empty name."""
     names = [bucket(example) for example in examples]
@@ -115,31 +132,39 @@ def _figures(
         length = max(map(len, example.sentences))
         place[name] = min(place.get(name, length), length)
     order = sorted(place, key=place.__getitem__)
-    counts = [{}, {}] if spans is None else _tree_counts(examples, spans, names)
+    counts = [{}, {}, {}] if spans is None else _tree_counts(examples, spans, names, not_words)
     figures = {}
     for name in ["", *order]:
         chosen = np.array([name in ("", other) for other in names])
-        f1, f1_without_root = (_figure(part[name].f1) if name in part else None for part in counts)
-        figures[name] = Bucket(int(chosen.sum()), float(right[chosen].mean()), f1, f1_without_root)
+        scores = (_figure(part[name].f1) if name in part else None for part in counts)
+        figures[name] = Bucket(int(chosen.sum()), float(right[chosen].mean()), *scores)
     return figures
 
 
-def _tree_counts(examples: Sequence[Example], spans: list[tuple[Spans, ...]], names: list[str]) -> list[dict[str, Any]]:
-    """EVALB's counts by bucket and in all, with the root's span and without; each sentence of a pair counts."""
+def _tree_counts(
+    examples: Sequence[Example], spans: list[tuple[Spans, ...]], names: list[str], not_words: Collection[str]
+) -> list[dict[str, Any]]:
+    """EVALB's counts by bucket and in all: with the root's span, without it, and over words; each sentence counts."""
     gold: list[Spans] = []
     found: list[Spans] = []
-    lengths: list[int] = []
+    tokens: list[tuple[str, ...]] = []
     chosen: list[str] = []
     for example, guesses, name in zip(examples, spans, names, strict=True):
         for tree, guess in zip(example.trees or (), guesses if example.trees else (), strict=True):
             gold.append(tree.spans)
             found.append(guess)
-            lengths.append(len(tree.tokens))
+            tokens.append(tree.tokens)
             chosen.append(name)
     if not gold:
-        return [{}, {}]
-    tables = (count_spans(gold, found, lengths, root) for root in (True, False))
-    return [by_bucket(rows, chosen) | {"": total(rows)} for rows in tables]
+        return [{}, {}, {}]
+    lengths = list(map(len, tokens))
+    tables = [count_spans(gold, found, lengths, root) for root in (True, False)]
+    if not_words:
+        words = [np.array([token not in not_words for token in row]) for row in tokens]
+        gold, found = ([kept_spans(*row) for row in zip(trees, words, strict=True)] for trees in (gold, found))
+        tables.append(count_spans(gold, found, [int(row.sum()) for row in words]))
+    counts = [by_bucket(rows, chosen) | {"": total(rows)} for rows in tables]
+    return counts if not_words else [*counts, {}]
 
 
 def _figure(value: float) -> float | None:

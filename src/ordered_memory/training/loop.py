@@ -42,6 +42,7 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
     else:
         RunDirectory.require_new(folder)
     task = TASKS[experiment.task](experiment.data)
+    experiment = dataclasses.replace(experiment, data=task.config)  # which tells what data it really is
     splits = task.splits()
     for name in SPLITS:
         if not splits[name]:
@@ -169,7 +170,13 @@ class _Run:
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""
         position = self.position
-        figures = evaluate(self.model, self.splits["validation"], self.task.bucket, dataset=self.validation_set)
+        figures = evaluate(
+            self.model,
+            self.splits["validation"],
+            self.task.bucket,
+            dataset=self.validation_set,
+            not_words=self.task.not_words,
+        )
         if figures.accuracy > position.best_accuracy:
             position.best_accuracy, position.best_step = figures.accuracy, position.step
             position.since_best = position.since_halving = 0
@@ -189,6 +196,7 @@ class _Run:
             "accuracy": figures.accuracy,
             "f1": figures.f1,
             "f1_without_root": figures.f1_without_root,
+            "f1_words": figures.f1_words,
             "skipped": position.skipped,
         }
         position.training_loss, position.training_steps = 0.0, 0
@@ -201,22 +209,28 @@ class _Run:
         return self.position.best_accuracy > self.config.stop_at or 0 < patience <= self.position.since_best
 
     def finish(self) -> dict[str, Any]:
-        """Measures the best model on the test set, once."""
+        """Measures the best model on the test set, and on further ones that the task has, once."""
         model = Classifier.from_pretrained(self.directory.path)
-        examples = self.splits["test"]
+        examples, words = self.splits["test"], self.task.not_words
+        extra = self.task.extra_tests()
         sizes = f"{len(self.splits['validation']):,} validation and {len(examples):,} test examples"
         self.progress.tell(f"measuring the best model on {sizes}")
+        sets = {"validation": self.splits["validation"], "test": examples, **extra}
         figures = {
-            name: evaluate(model, self.splits[name], self.task.bucket).to_dict() for name in ("validation", "test")
+            name: evaluate(model, members, self.task.bucket, not_words=words).to_dict()
+            for name, members in sets.items()
         }
         labels = [example.label for example in examples]
         result = {
             "task": self.experiment.task,
             "model": self.experiment.model,
             "seed": self.config.seed,
-            **figures,
+            "validation": figures.pop("validation"),
+            "test": figures.pop("test"),
+            "extra_tests": figures,
             "majority": max(map(labels.count, self.task.labels)) / len(labels),
             "trivial_f1": trivial_f1(examples),
+            "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "position": dataclasses.asdict(self.position),
             "cores": torch.get_num_threads(),

@@ -1,0 +1,50 @@
+"""What the verbs share in reading their flags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tyro
+
+from ordered_memory.tasks.examples import DATA_VARIABLE
+
+Arguments = TypeVar("Arguments")
+Flat = tyro.conf.arg(name="")  # a group of flags without a prefix of its own
+
+
+@contextmanager
+def data_in(folder: Path | None) -> Iterator[None]:
+    """For as long as a verb works, --data-dir stands in for the environment variable."""
+    former = os.environ.get(DATA_VARIABLE)
+    if folder is not None:
+        os.environ[DATA_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if former is not None:
+            os.environ[DATA_VARIABLE] = former
+        else:
+            os.environ.pop(DATA_VARIABLE, None)
+
+
+def help_text(text: str) -> Any:
+    return tyro.conf.arg(help=text)
+
+
+def peek(argv: Sequence[str], flag: str) -> str | None:
+    """The value of a flag, before the flags that depend on it are known."""
+    for place, word in enumerate(argv):
+        if word == flag and place + 1 < len(argv):
+            return argv[place + 1]
+        if word.startswith(f"{flag}="):
+            return word.split("=", 1)[1]
+    return None
+
+
+def parse_arguments(kind: type[Arguments], argv: Sequence[str], verb: str, description: str | None) -> Arguments:
+    """The arguments of a verb. What tyro cannot parse it tells itself, with code 2."""
+    return tyro.cli(kind, args=list(argv), prog=f"om {verb}", description=description)

@@ -1,0 +1,241 @@
+"""om evaluate and om parse: what a trained model does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from ordered_memory import atomic
+from ordered_memory.cli.arguments import data_in, parse_arguments
+from ordered_memory.cli.progress import bar
+from ordered_memory.errors import InputError
+from ordered_memory.tasks import TASKS, Example, Task
+from ordered_memory.tasks.listops import ListOpsConfig
+
+if TYPE_CHECKING:
+    from ordered_memory.classifier import Classifier, Prediction
+    from ordered_memory.training.evaluation import Evaluation
+
+PointerChoice = Literal["soft", "hard"]
+
+
+@dataclass
+class EvaluateArguments:
+    checkpoint: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
+    """A run directory, a checkpoint directory, or the name of a shipped model."""
+    data: Path | None = None
+    """A file of examples; without it, the test set of the data that the model was trained on."""
+    pointer: PointerChoice = "soft"
+    """Use the pointer as it is, or put all its weight on the likeliest slot."""
+    num_slots: int | None = None
+    """Slots of the memory; those of its config if not named."""
+    data_dir: Path | None = None
+    """Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the figures as JSON."""
+
+
+def evaluate(argv: Sequence[str]) -> int:
+    """Measure a trained model: accuracy, and F1 of its trees where it has any, in all and by length."""
+    arguments = parse_arguments(EvaluateArguments, argv, "evaluate", evaluate.__doc__)
+
+    from ordered_memory.classifier import Classifier
+    from ordered_memory.training.evaluation import evaluate as measure
+
+    model = Classifier.from_pretrained(arguments.checkpoint)
+    with data_in(arguments.data_dir):
+        task, config = _task_of(model)
+        examples = _examples(task, config, arguments.data)
+    options = _options(model, arguments.pointer, arguments.num_slots)
+    _warn_of_slots(model, examples, arguments.num_slots)
+    _warn_of_operators(config, examples)
+    try:
+        with bar(len(examples)) as advance:
+            figures = measure(model, examples, task.bucket, advance, not_words=task.not_words, **options)
+    except InputError as error:
+        raise InputError(f"{arguments.data}: {error}" if arguments.data else str(error)) from None
+    if arguments.json:
+        print(json.dumps(figures.to_dict()))
+    else:
+        bucket = "operations" if task.sentences == 2 else "tokens"
+        _print_figures(figures, str(arguments.data or "its test set"), arguments.pointer, bucket)
+    return 0
+
+
+def _examples(task: Task, config: Any, path: Path | None) -> list[Example]:
+    """Of the file, or of the test set of the data that the model was trained on."""
+    if path is not None:
+        return task.read(path)
+    if config is None:
+        raise InputError("the checkpoint does not say what data it was trained on: name a file by --data")
+    return task.splits()["test"]
+
+
+def _print_figures(figures: Evaluation, data: str, pointer: str, bucket_name: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=f"{data}, {figures.n:,} examples in {figures.seconds:.1f} s, {pointer} pointer", title_justify="left"
+    )
+    table.add_column(bucket_name)
+    words = ("F1 of words",) if figures.f1_words is not None else ()
+    for name in ("examples", "accuracy", "F1", "F1 without root", *words):
+        table.add_column(name, justify="right")
+    rows = [*figures.buckets.items(), ("all", figures)]
+    for name, bucket in rows:
+        scores = (bucket.f1, bucket.f1_without_root, bucket.f1_words)[: 2 + len(words)]
+        shown = ("-" if f1 is None else f"{100 * f1:.2f}" for f1 in scores)
+        table.add_row(name, f"{bucket.n:,}", f"{100 * bucket.accuracy:.2f}", *shown, end_section=name == rows[-2][0])
+    Console().print(table)
+
+
+@dataclass
+class ParseArguments:
+    checkpoint: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
+    """A run directory, a checkpoint directory, or the name of a shipped model."""
+    text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT]")]
+    """What to parse, tokens separated by spaces, or two texts if the model reads pairs; - reads a line at a time from
+    standard input, with a tab between the texts of a pair."""
+    pointer: PointerChoice = "soft"
+    """Use the pointer as it is, or put all its weight on the likeliest slot."""
+    num_slots: int | None = None
+    """Slots of the memory; those of its config if not named."""
+    svg: Path | None = None
+    """Draw the tree, and the pointer below it, into this file too."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print label, probabilities, tokens, tree and pointer as JSON, one line for each text."""
+
+
+def parse(argv: Sequence[str]) -> int:
+    """Answer for a text, or a pair: the label, the trees the model found, and where its pointer went."""
+    arguments = parse_arguments(ParseArguments, argv, "parse", parse.__doc__)
+
+    from ordered_memory.classifier import Classifier
+
+    model = Classifier.from_pretrained(arguments.checkpoint)
+    task, config = _task_of(model)
+    options = _options(model, arguments.pointer, arguments.num_slots)
+    from_input = arguments.text == ("-",)
+    if from_input and arguments.svg is not None:
+        raise InputError("--svg draws one text: give it as an argument, not by standard input")
+    number = 0
+    lines = enumerate((tuple(line.split("\t")) for line in sys.stdin), 1) if from_input else [(0, arguments.text)]
+    for number, texts in lines:
+        try:
+            example = _example(task, texts)
+            _warn_of_slots(model, [example], arguments.num_slots)
+            _warn_of_operators(config, [example])
+            prediction = model.predict(*example.sentences, trees=example.trees, **options)
+        except InputError as error:
+            raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
+        if arguments.svg is not None:
+            _write_svg(arguments.svg, prediction)
+        if arguments.json:
+            print(json.dumps(prediction.to_dict(), ensure_ascii=False), flush=True)
+        else:
+            _print_prediction(prediction)
+    if from_input and number == 0:
+        raise InputError("standard input is empty: there is no text to parse")
+    return 0
+
+
+def _example(task: Task, texts: Sequence[str]) -> Example:
+    """What there is to answer, with the gold trees that the texts show."""
+    if len(texts) != task.sentences:
+        wanted = "one text" if task.sentences == 1 else "two texts, a pair,"
+        raise InputError(
+            f"the model reads {wanted} at a time, and here {'is' if len(texts) == 1 else 'are'} {len(texts)}"
+        )
+    tokens, trees = zip(*map(task.sentence, texts), strict=True)
+    return Example(tokens, "", None if None in trees else trees)
+
+
+def _write_svg(path: Path, prediction: Prediction) -> None:
+    from ordered_memory.drawing import draw_pointer_svg, draw_svg, stack_svg
+
+    if prediction.tree is None:
+        raise InputError("--svg: the model induces no trees, so there is none to draw")
+    pictures = []
+    for sentence in prediction.sentences:
+        if sentence.tree is not None:
+            pictures.append(draw_svg(sentence.tree))
+        if sentence.pointer is not None:
+            pictures.append(draw_pointer_svg(sentence.pointer, sentence.tokens))
+    atomic.write_text(path, stack_svg(*pictures))
+
+
+def _print_prediction(prediction: Prediction) -> None:
+    import shutil
+
+    from ordered_memory.drawing import draw_pointer_text, draw_text
+
+    # A terminal that cannot show box drawing gets plain characters.
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(f"label {prediction.label}, probability {prediction.probabilities[prediction.label]:.4f}")
+    for sentence in prediction.sentences:
+        if sentence.tree is not None:
+            print("\n" + draw_text(sentence.tree, shutil.get_terminal_size().columns, ascii_only=plain))
+        if sentence.pointer is not None:
+            print("\n" + draw_pointer_text(sentence.pointer, sentence.tokens, ascii_only=plain))
+
+
+def _task_of(model: Classifier) -> tuple[Task, Any]:
+    """The task of a checkpoint, and the config of the data it was trained on, if the checkpoint tells."""
+    if model.task not in TASKS:
+        raise InputError(f"the checkpoint's task is {model.task!r}, and must be one of {', '.join(TASKS)}")
+    kind = TASKS[model.task]
+    values = model.card.get("data")
+    if values is None:
+        return kind(), None
+    from ordered_memory.config import from_dict
+
+    config: Any = from_dict(kind.config_type, values, "the checkpoint's card: data")
+    return kind(config), config
+
+
+def _options(model: Classifier, pointer: str, num_slots: int | None) -> dict[str, Any]:
+    """What the flags ask of the encoder."""
+    if num_slots is not None and num_slots < 1:
+        raise InputError(f"--num-slots is {num_slots}, and must be at least 1")
+    given: dict[str, Any] = {} if pointer == "soft" else {"pointer": pointer}
+    if num_slots is not None:
+        given["num_slots"] = num_slots
+    if given and model.model_name != "ordered-memory":
+        flag = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{flag}: the model is {model.model_name}, which has no such thing")
+    return given
+
+
+def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: int | None) -> None:
+    """Says so where a sentence's own tree is deeper than the stack."""
+    own = (getattr(model.encoder_config, name, None) for name in ("test_slots", "num_slots"))
+    slots = num_slots or next(filter(None, own), None)
+    if slots is None:
+        return
+    needs = [max(tree.slots_needed for tree in example.trees) for example in examples if example.trees]
+    short = sum(need > slots for need in needs)
+    if short:
+        whose = f"{short:,} of {len(needs):,} sequences need" if len(needs) > 1 else "this sequence needs"
+        print(
+            f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
+            file=sys.stderr,
+        )
+
+
+def _warn_of_operators(config: Any, examples: Sequence[Example]) -> None:
+    """Says so where an expression has an operator that the model was never shown: its answer is a guess."""
+    if not isinstance(config, ListOpsConfig):
+        return
+    words = {token for example in examples for tokens in example.sentences for token in tokens if token[0] == "["}
+    if strange := sorted(words - set(config.operator_tokens)):
+        print(
+            f"warning: the model was trained without {' '.join(strange)}: what it says there is a guess",
+            file=sys.stderr,
+        )

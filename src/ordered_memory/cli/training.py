@@ -1,0 +1,168 @@
+"""om train."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ordered_memory import atomic
+from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek
+from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment, TrainingConfig
+from ordered_memory.errors import InputError
+from ordered_memory.presets import PRESETS, preset
+from ordered_memory.tasks import TASKS
+
+
+def train(argv: Sequence[str]) -> int:
+    """Train a model on a task; the best one on validation data is kept and measured on test data."""
+    arguments = _train_arguments(argv)
+    with data_in(arguments.data_dir):
+        return _train(arguments, argv)
+
+
+def _train(arguments: Any, argv: Sequence[str]) -> int:
+    experiment, folder = _experiment(arguments, argv)
+
+    import torch
+    from rich.console import Console
+
+    from ordered_memory.training import loop
+    from ordered_memory.training.progress import Live, Silent, duration
+
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
+        torch.set_num_threads(arguments.threads)
+    console = Console(stderr=arguments.json)
+    try:
+        result = loop.train(experiment, folder, Silent() if arguments.json else Live(console), arguments.resume)
+    except loop.Interrupted:
+        print(f"stopped; go on with: om train {experiment.task} --out {folder} --resume", file=sys.stderr)
+        return 130
+    if arguments.json:
+        print(json.dumps(result))
+        return 0
+    test = result["test"]
+    console.print(
+        f"test accuracy {100 * test['accuracy']:.2f}"
+        + ("" if test["f1"] is None else f", F1 {100 * test['f1']:.2f}")
+        + f" on {test['n']:,} examples (majority class {100 * result['majority']:.2f}), "
+        f"after {result['position']['step']:,} steps in {duration(result['position']['seconds'])}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(
+        f"the model is in {folder}: try  om parse {folder} TEXT  or  om evaluate {folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def _train_arguments(argv: Sequence[str]) -> Any:
+    """Flags whose defaults are the preset's: task, model, preset and config are looked up first."""
+    task = next((word for word in argv if word in TASKS), "listops")
+    argv = _with_prefixes(argv, TASKS[task].config_type)
+    model = peek(argv, "--model")
+    if model is not None and model not in ENCODER_CONFIGS:
+        close = difflib.get_close_matches(model, ENCODER_CONFIGS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(ENCODER_CONFIGS)}"
+        raise InputError(f"--model {model}: no such model; {hint}")
+    if path := peek(argv, "--config"):
+        if peek(argv, "--preset"):
+            raise InputError("--config and --preset both give settings to start from: name one of them")
+        base = Experiment.from_dict(atomic.read_json(Path(path)), path)
+        for flag, value, own in (("--model", model, base.model), ("task", task, base.task)):
+            if value is not None and value != own:
+                raise InputError(f"{path} is for {own}, and {flag} says {value}: name one or the other")
+    else:
+        base = preset(task, peek(argv, "--preset"), model or "ordered-memory")
+    kind = dataclasses.make_dataclass(
+        "train",
+        [
+            ("task", Annotated[Literal[tuple(TASKS)], tyro.conf.Positional, help_text("The task to learn.")]),
+            (
+                "model",
+                Annotated[Literal[tuple(ENCODER_CONFIGS)], help_text("The system to train; its flags are below.")],
+                base.model,
+            ),
+            (
+                "preset",
+                Annotated[str | None, help_text(f"Named settings to start from: {', '.join(PRESETS)}.")],
+                None,
+            ),
+            ("config", Annotated[Path | None, help_text("Settings to start from: the config.json of a run.")], None),
+            (
+                "out",
+                Annotated[Path | None, help_text("The run's directory; runs/TASK-MODEL-seedN if not named.")],
+                None,
+            ),
+            ("resume", Annotated[bool, tyro.conf.FlagCreatePairsOff, help_text("Go on with the run in --out.")], False),
+            (
+                "data_dir",
+                Annotated[Path | None, help_text("Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA.")],
+                None,
+            ),
+            (
+                "threads",
+                Annotated[int | None, help_text("Processor threads; PyTorch's own choice if not named.")],
+                None,
+            ),
+            (
+                "json",
+                Annotated[bool, tyro.conf.FlagCreatePairsOff, help_text("Print the result as JSON, and no more.")],
+                False,
+            ),
+            ("training", Annotated[TrainingConfig, Flat], dataclasses.field(default_factory=lambda: base.training)),
+            (
+                "classifier",
+                Annotated[ClassifierConfig, Flat],
+                dataclasses.field(default_factory=lambda: base.classifier),
+            ),
+            ("encoder", Annotated[type(base.encoder), Flat], dataclasses.field(default_factory=lambda: base.encoder)),
+            ("data", type(base.data), dataclasses.field(default_factory=lambda: base.data)),
+        ],
+    )
+    return parse_arguments(kind, argv, "train", train.__doc__)
+
+
+def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
+    """Flags of the data may be written without their prefix, `--split A`, where no other group has that name."""
+    taken = {name for kind in (TrainingConfig, ClassifierConfig, *ENCODER_CONFIGS.values()) for name in _flags(kind)}
+    short = _flags(data) - taken
+    words = []
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        known = flag.startswith("--") and flag[2:].replace("_", "-") in short
+        words.append(f"--data.{flag[2:]}{equals}{value}" if known else word)
+    return words
+
+
+def _flags(kind: type) -> set[str]:
+    return {field.name.replace("_", "-") for field in dataclasses.fields(kind)}
+
+
+def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
+    """What to train and where; a resumed run takes its own config, and no other setting beside it."""
+    if arguments.resume:
+        from ordered_memory.training.run_directory import RunDirectory
+
+        if arguments.out is None:
+            raise InputError("--resume needs --out, the directory of the run to go on with")
+        for flag in (word.split("=")[0] for word in argv if word.startswith("--")):
+            if flag not in ("--resume", "--out", "--threads", "--json", "--model", "--data-dir"):
+                raise InputError(f"{flag} cannot be changed in a run that goes on: its own config.json holds")
+        experiment = RunDirectory.open(arguments.out).experiment()
+        return experiment, arguments.out
+    experiment = Experiment(
+        arguments.task, arguments.model, arguments.data, arguments.encoder, arguments.classifier, arguments.training
+    )
+    name = f"{experiment.task}-{experiment.model}-seed{experiment.training.seed}"
+    return experiment, arguments.out or Path("runs") / name
