@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordered_memory.config import (
+    ENCODER_CONFIGS,
     ClassifierConfig,
     Experiment,
     LSTMConfig,
@@ -27,7 +28,7 @@ def through_json(values):
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("model", ["ordered-memory", "lstm"])
+    @pytest.mark.parametrize("model", ENCODER_CONFIGS)
     @pytest.mark.parametrize("name", PRESETS)
     def test_every_preset_comes_back_from_json_as_it_was(self, name, model):
         experiment = preset(PRESETS[name].task, name, model)

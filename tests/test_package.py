@@ -16,7 +16,7 @@ HOUSE = [
     {"config", "presets"},
     {"encoders"},
     {"classifier"},
-    {"training", "doctor"},
+    {"training", "doctor", "models"},
     {"bench"},
     {"reproduce"},
     {"cli"},

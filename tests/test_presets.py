@@ -24,7 +24,9 @@ def test_each_preset_makes_each_model(name, model):
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
     task = TASKS[experiment.task](experiment.data)
     made = Classifier(task.vocabulary, task.labels, model, experiment.encoder, experiment.classifier)
-    assert made.predict("[MAX 2 [MIN 4 7 ] 0 ]").label in task.labels
+    text = "[MAX 2 [MIN 4 7 ] 0 ]"
+    trees = [task.gold_tree(text.split())] if made.encoder.trees == "gold" else None
+    assert made.predict(text, trees=trees).label in task.labels
 
 
 def test_another_model_changes_the_encoder_only():
@@ -42,6 +44,20 @@ def test_the_papers_setting_of_listops():
     assert (paper.training.batch_size, paper.training.learning_rate, paper.training.clip) == (128, 1e-3, 1.0)
 
 
+@pytest.mark.parametrize("model", ["transformer", "universal-transformer"])
+def test_the_papers_transformers_are_as_deep_as_ordered_memory_has_slots(model):
+    faithful, working = preset("listops", "listops-paper", model), preset("listops", "listops", model)
+    depth = "num_layers" if model == "transformer" else "num_steps"
+    assert (getattr(faithful.encoder, depth), faithful.encoder.norm) == (
+        PRESETS["listops-paper"].encoder.num_slots,
+        "after",
+    )
+    assert getattr(working.encoder, depth) < 10
+    assert (working.encoder.norm, working.training.warmup > 0, working.data) == ("before", True, faithful.data)
+
+
 def test_an_unknown_preset_names_those_there_are():
-    with pytest.raises(InputError, match="--preset tiny: listops has no such preset; there are listops-paper, "):
+    with pytest.raises(
+        InputError, match="--preset tiny: listops has no such preset; there are listops-paper, listops, "
+    ):
         preset("listops", "tiny")

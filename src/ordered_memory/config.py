@@ -31,6 +31,14 @@ def require_positive(name: str, value: float) -> None:
     require(0 < value < math.inf, f"{name} is {value}, and must be greater than 0, and finite")
 
 
+def require_not_negative(name: str, value: float) -> None:
+    require(0 <= value < math.inf, f"{name} is {value}, and must be at least 0, and finite")
+
+
+def require_divides(name: str, value: int, size: int) -> None:
+    require(size % value == 0, f"{name} is {value}, and must divide hidden_size, {size}")
+
+
 @dataclass(frozen=True)
 class OrderedMemoryConfig:
     """Ordered Memory; the defaults are the paper's for ListOps."""
@@ -78,8 +86,155 @@ class LSTMConfig:
         require_rate("dropout", self.dropout)
 
 
-EncoderConfig = OrderedMemoryConfig | LSTMConfig
-ENCODER_CONFIGS: dict[str, type[EncoderConfig]] = {"ordered-memory": OrderedMemoryConfig, "lstm": LSTMConfig}
+@dataclass(frozen=True)
+class ONLSTMConfig:
+    """An LSTM of ordered neurons, which induces trees."""
+
+    hidden_size: int = 128
+    """Size of the state, and of the sentence's vector."""
+    chunk_size: int = 8
+    """Neurons that share a master gate; it divides the hidden size."""
+    dropout: float = 0.0
+    """Dropout on the state that goes into the next step, the same for all steps of a sentence."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require_positive("chunk_size", self.chunk_size)
+        require_divides("chunk_size", self.chunk_size, self.hidden_size)
+        require_rate("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class RRNetConfig:
+    """A recurrent-recursive network, which closes nodes while it reads; decisions are learned by REINFORCE."""
+
+    hidden_size: int = 128
+    """Size of a node's state, and of the sentence's vector."""
+    depth: int = 8
+    """Levels of nodes: a tree is at most this deep."""
+    dropout: float = 0.0
+    """Dropout on the summaries that go up."""
+    policy_weight: float = 0.1
+    """Weight of the policy's gradient beside the classifier's."""
+    entropy_weight: float = 0.01
+    """Weight of the reward for decisions that are not certain."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require(self.depth >= 2, f"depth is {self.depth}, and must be at least 2: with one level nothing can close")
+        require_rate("dropout", self.dropout)
+        for name in ("policy_weight", "entropy_weight"):
+            require_not_negative(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """A Transformer over the joint sequence of all sentences; the last position's state is the vector."""
+
+    hidden_size: int = 128
+    """Size of a position's state, and of the vector."""
+    num_layers: int = 4
+    """Layers, one above the other."""
+    num_heads: int = 8
+    """Heads of the attention; their number divides the hidden size."""
+    feed_forward_size: int = 512
+    """Size of the hidden layer of the feed-forward network."""
+    dropout: float = 0.1
+    """Dropout on the input, on the attention's weights, and on what each part adds."""
+    norm: Literal["before", "after"] = "before"
+    """Normalise before each part, which trains well, or after it, as the first Transformer did."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "num_layers", "num_heads", "feed_forward_size"):
+            require_positive(name, getattr(self, name))
+        require_divides("num_heads", self.num_heads, self.hidden_size)
+        require_rate("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class UniversalTransformerConfig:
+    """A Transformer of one block, looped, over the joint sequence of all sentences."""
+
+    hidden_size: int = 128
+    """Size of a position's state, and of the vector."""
+    num_steps: int = 6
+    """Times that the block is applied; with halting, at most."""
+    num_heads: int = 8
+    """Heads of the attention; their number divides the hidden size."""
+    feed_forward_size: int = 512
+    """Size of the hidden layer of the feed-forward network."""
+    dropout: float = 0.1
+    """Dropout on each step's input, on the attention's weights, and on what each part adds."""
+    norm: Literal["before", "after"] = "before"
+    """Normalise before each part, which trains well, or after it, as the first Transformer did."""
+    halting: bool = False
+    """Let each position decide when to stop."""
+    halting_epsilon: float = 0.01
+    """A position stops when its summed halting probability reaches 1 minus this."""
+    halting_bias: float = -1.0
+    """The bias of the halting probability at the start; less than 0 gives more steps."""
+    ponder_weight: float = 0.01
+    """Weight of the ponder cost: the mean number of steps, and the remainder."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "num_steps", "num_heads", "feed_forward_size"):
+            require_positive(name, getattr(self, name))
+        require_divides("num_heads", self.num_heads, self.hidden_size)
+        for name in ("dropout", "halting_epsilon"):
+            require_rate(name, getattr(self, name))
+        require(math.isfinite(self.halting_bias), f"halting_bias is {self.halting_bias}, and must be finite")
+        require_not_negative("ponder_weight", self.ponder_weight)
+
+
+@dataclass(frozen=True)
+class TreeConfig:
+    hidden_size: int = 128
+    """Size of a node, and of the sentence's vector."""
+    dropout: float = 0.0
+    """Dropout before each linear map of the composition."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require_rate("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class TreeRNNConfig(TreeConfig):
+    """One linear map and tanh, on gold trees."""
+
+
+@dataclass(frozen=True)
+class TreeLSTMConfig(TreeConfig):
+    """The binary TreeLSTM, on gold trees."""
+
+
+@dataclass(frozen=True)
+class TreeCellConfig(TreeConfig):
+    """Ordered Memory's gated recursive cell, on gold trees."""
+
+
+EncoderConfig = (
+    OrderedMemoryConfig
+    | LSTMConfig
+    | ONLSTMConfig
+    | RRNetConfig
+    | TransformerConfig
+    | UniversalTransformerConfig
+    | TreeRNNConfig
+    | TreeLSTMConfig
+    | TreeCellConfig
+)
+ENCODER_CONFIGS: dict[str, type[EncoderConfig]] = {
+    "ordered-memory": OrderedMemoryConfig,
+    "lstm": LSTMConfig,
+    "on-lstm": ONLSTMConfig,
+    "rrnet": RRNetConfig,
+    "transformer": TransformerConfig,
+    "universal-transformer": UniversalTransformerConfig,
+    "tree-rnn": TreeRNNConfig,
+    "tree-lstm": TreeLSTMConfig,
+    "tree-cell": TreeCellConfig,
+}
 
 
 @dataclass(frozen=True)
@@ -161,8 +316,7 @@ class TrainingConfig:
         for name in ("beta1", "beta2", "warmup", "short_share"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
-            value = getattr(self, name)
-            require(0 <= value < math.inf, f"{name} is {value}, and must be at least 0, and finite")
+            require_not_negative(name, getattr(self, name))
         if self.budget is not None:
             parse_duration(self.budget)
 

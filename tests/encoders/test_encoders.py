@@ -4,21 +4,48 @@ import numpy as np
 import pytest
 import torch
 
-from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
-from ordered_memory.encoders import ENCODERS, make_encoder
-from ordered_memory.trees import Tree, induce_trees
+from ordered_memory.config import (
+    ENCODER_CONFIGS,
+    LSTMConfig,
+    ONLSTMConfig,
+    OrderedMemoryConfig,
+    RRNetConfig,
+    TransformerConfig,
+    TreeCellConfig,
+    TreeLSTMConfig,
+    TreeRNNConfig,
+    UniversalTransformerConfig,
+)
+from ordered_memory.encoders import ENCODERS, Outcome, make_encoder
+from ordered_memory.trees import Tree, induce_trees, random_tree
 
 CONFIGS = {
     "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0.2, attention_dropout=0.2),
     "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.2),
+    "on-lstm": ONLSTMConfig(hidden_size=6, chunk_size=2, dropout=0.2),
+    "rrnet": RRNetConfig(hidden_size=6, depth=3, dropout=0.2),
+    "transformer": TransformerConfig(hidden_size=6, num_layers=2, num_heads=2, feed_forward_size=8, dropout=0.2),
+    "universal-transformer": UniversalTransformerConfig(
+        hidden_size=6, num_steps=3, num_heads=2, feed_forward_size=8, dropout=0.2, halting=True
+    ),
+    "tree-rnn": TreeRNNConfig(hidden_size=6, dropout=0.2),
+    "tree-lstm": TreeLSTMConfig(hidden_size=6, dropout=0.2),
+    "tree-cell": TreeCellConfig(hidden_size=6, dropout=0.2),
 }
 LENGTHS = torch.tensor([3, 7, 1, 7, 2])
+GENERATOR = np.random.default_rng(0)
+GOLD = [random_tree(tuple(map(str, range(length))), GENERATOR).spans for length in LENGTHS.tolist()]
 
 
 def encoder_and_input(name, config=None):
     torch.manual_seed(0)
     encoder = make_encoder(name, 5, config or CONFIGS[name]).double().eval()
     return encoder, torch.randn(7, len(LENGTHS), 5, dtype=torch.float64)
+
+
+def gold(encoder):
+    """Trees for an encoder that needs them."""
+    return GOLD if encoder.trees == "gold" else None
 
 
 def test_each_config_has_its_encoder():
@@ -29,41 +56,69 @@ def test_each_config_has_its_encoder():
 class TestInterface:
     def test_one_vector_for_each_row(self, name):
         encoder, x = encoder_and_input(name)
-        encoding = encoder(x, LENGTHS)
+        encoding = encoder(x, LENGTHS, gold(encoder))
         assert encoding.vector.shape == (len(LENGTHS), encoder.output_size)
-        assert encoding.auxiliary_loss is None
+        assert encoding.auxiliary_loss is None or encoding.auxiliary_loss.shape == ()
+        assert encoding.learn is None  # nothing is sampled when it is not training
 
     def test_parse_gives_the_same_vector(self, name):
         encoder, x = encoder_and_input(name)
-        torch.testing.assert_close(encoder.parse(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+        trees = gold(encoder)
+        torch.testing.assert_close(encoder.parse(x, LENGTHS, trees).vector, encoder(x, LENGTHS, trees).vector)
 
-    def test_trees_and_pointers_are_there_where_the_encoder_induces_them(self, name):
+    def test_trees_are_there_where_the_encoder_induces_them(self, name):
         encoder, x = encoder_and_input(name)
-        parse = encoder.parse(x, LENGTHS)
-        assert (parse.spans is not None) == (parse.pointer is not None) == (encoder.trees == "latent")
+        parse = encoder.parse(x, LENGTHS, gold(encoder))
+        assert (parse.spans is not None) == (encoder.trees == "latent")
+        assert parse.pointer is None or parse.spans is not None
+        for length, spans in zip(LENGTHS.tolist(), parse.spans or [], strict=parse.spans is not None):
+            tokens = tuple(map(str, range(length)))
+            assert Tree.from_spans(tokens, spans) == Tree(tokens, spans)  # nested, whole, and in preorder
+            assert Tree(tokens, spans).is_binary
 
     def test_what_lies_past_a_rows_end_does_not_matter(self, name):
         encoder, x = encoder_and_input(name)
         other = torch.where((torch.arange(7)[:, None] < LENGTHS)[..., None], x, 1e6)
-        torch.testing.assert_close(encoder(other, LENGTHS).vector, encoder(x, LENGTHS).vector)
+        one, two = (encoder(rows, LENGTHS, gold(encoder)).vector for rows in (x, other))
+        torch.testing.assert_close(one, two)
 
     def test_rows_may_come_in_any_order(self, name):
         encoder, x = encoder_and_input(name)
         order = torch.tensor([4, 0, 3, 1, 2])
-        torch.testing.assert_close(encoder(x[:, order], LENGTHS[order]).vector, encoder(x, LENGTHS).vector[order])
+        trees = gold(encoder)
+        shuffled = None if trees is None else [trees[row] for row in order.tolist()]
+        mixed = encoder(x[:, order], LENGTHS[order], shuffled).vector
+        torch.testing.assert_close(mixed, encoder(x, LENGTHS, trees).vector[order])
 
     def test_every_parameter_is_used(self, name):
         encoder, x = encoder_and_input(name)
-        encoder(x, LENGTHS).vector.square().sum().backward()
+        encoding = encoder.train()(x, LENGTHS, gold(encoder))
+        loss = encoding.vector.square().sum()
+        if encoding.learn is not None:
+            rows = len(LENGTHS)
+            losses = torch.linspace(0, 1, rows, dtype=torch.float64)
+            loss = loss + sum(encoding.learn(Outcome(losses, losses < 0.5, losses.flip(0))))
+        loss.backward()
         for parameter_name, parameter in encoder.named_parameters():
             assert parameter.grad is not None, parameter_name
             assert torch.isfinite(parameter.grad).all(), parameter_name
 
     def test_dropout_is_for_training_only(self, name):
         encoder, x = encoder_and_input(name)
-        assert torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+        trees = gold(encoder)
+        assert torch.equal(encoder(x, LENGTHS, trees).vector, encoder(x, LENGTHS, trees).vector)
         encoder.train()
-        assert not torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
+        assert not torch.equal(encoder(x, LENGTHS, trees).vector, encoder(x, LENGTHS, trees).vector)
+
+    def test_an_unknown_option_is_refused(self, name):
+        encoder, x = encoder_and_input(name)
+        with pytest.raises(TypeError, match="beams"):
+            encoder.parse(x, LENGTHS, gold(encoder), beams=3)
+
+    def test_one_row_of_one_token(self, name):
+        encoder, x = encoder_and_input(name)
+        trees = None if gold(encoder) is None else [GOLD[2]]
+        assert torch.isfinite(encoder.parse(x[:1, :1], LENGTHS[2:3], trees).vector).all()
 
 
 class TestOrderedMemory:
@@ -94,8 +149,6 @@ class TestOrderedMemory:
             encoder.parse(x, LENGTHS, pointer="firm")
         with pytest.raises(ValueError, match="num_slots must be greater than zero, got 0"):
             encoder.parse(x, LENGTHS, num_slots=0)
-        with pytest.raises(TypeError, match="beams"):
-            encoder.parse(x, LENGTHS, beams=3)
 
     @pytest.mark.parametrize("changed", [{"attention": "paper"}, {"cell": "tree-rnn"}, {"threshold": 0.0}])
     def test_the_config_reaches_the_layer(self, changed):

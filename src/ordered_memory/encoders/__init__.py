@@ -5,9 +5,26 @@ from typing import Any
 from ordered_memory.config import EncoderConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Outcome, Parse
 from ordered_memory.encoders.lstm import LSTMEncoder
+from ordered_memory.encoders.on_lstm import ONLSTMEncoder
 from ordered_memory.encoders.ordered_memory import OrderedMemoryEncoder
+from ordered_memory.encoders.rrnet import RRNetEncoder
+from ordered_memory.encoders.transformer import TransformerEncoder
+from ordered_memory.encoders.tree_cell import TreeCellEncoder
+from ordered_memory.encoders.tree_lstm import TreeLSTMEncoder
+from ordered_memory.encoders.tree_rnn import TreeRNNEncoder
+from ordered_memory.encoders.universal_transformer import UniversalTransformerEncoder
 
-ENCODERS: dict[str, Any] = {"ordered-memory": OrderedMemoryEncoder, "lstm": LSTMEncoder}
+ENCODERS: dict[str, Any] = {
+    "ordered-memory": OrderedMemoryEncoder,
+    "lstm": LSTMEncoder,
+    "on-lstm": ONLSTMEncoder,
+    "rrnet": RRNetEncoder,
+    "transformer": TransformerEncoder,
+    "universal-transformer": UniversalTransformerEncoder,
+    "tree-rnn": TreeRNNEncoder,
+    "tree-lstm": TreeLSTMEncoder,
+    "tree-cell": TreeCellEncoder,
+}
 
 
 def make_encoder(name: str, input_size: int, config: EncoderConfig, sentences: int = 1) -> Encoder:
