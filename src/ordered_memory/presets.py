@@ -1,6 +1,7 @@
 """Named settings of whole experiments: the paper's, and a small one that is learned in minutes."""
 
 import dataclasses
+from typing import Any
 
 from ordered_memory.config import (
     ENCODER_CONFIGS,
@@ -52,6 +53,22 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
 }
 
+# What such a model trains with in place of the preset's own settings: those of its paper.
+_TRAINING: dict[str, dict[str, dict[str, Any]]] = {
+    "listops-paper": {
+        "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
+        "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
+        "cooperative": {
+            "batch_size": 64,
+            "optimiser": "adadelta",
+            "learning_rate": 1.0,
+            "beta2": 0.9,
+            "epsilon": 1e-6,
+            "clip": 0.5,
+        },
+    },
+}
+
 
 def preset(task: str, name: str | None = None, model: str = "ordered-memory") -> Experiment:
     """The preset of that name, or the task's own, with that model in it."""
@@ -66,4 +83,5 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
     if model == experiment.model:
         return experiment
     encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model]()
-    return dataclasses.replace(experiment, model=model, encoder=encoder)
+    training = dataclasses.replace(experiment.training, **_TRAINING.get(name, {}).get(model, {}))
+    return dataclasses.replace(experiment, model=model, encoder=encoder, training=training)

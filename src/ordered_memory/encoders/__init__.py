@@ -3,11 +3,20 @@
 from typing import Any
 
 from ordered_memory.config import EncoderConfig
+from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.encoders.encoder import Encoder, Encoding, Outcome, Parse
+from ordered_memory.encoders.gumbel_tree import GumbelTreeEncoder
 from ordered_memory.encoders.lstm import LSTMEncoder
 from ordered_memory.encoders.ordered_memory import OrderedMemoryEncoder
+from ordered_memory.encoders.spinn import SPINNEncoder
 
-ENCODERS: dict[str, Any] = {"ordered-memory": OrderedMemoryEncoder, "lstm": LSTMEncoder}
+ENCODERS: dict[str, Any] = {
+    "ordered-memory": OrderedMemoryEncoder,
+    "lstm": LSTMEncoder,
+    "gumbel-tree": GumbelTreeEncoder,
+    "rl-spinn": SPINNEncoder,
+    "cooperative": CooperativeEncoder,
+}
 
 
 def make_encoder(name: str, input_size: int, config: EncoderConfig, sentences: int = 1) -> Encoder:
