@@ -4,13 +4,23 @@ import numpy as np
 import pytest
 import torch
 
-from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
-from ordered_memory.encoders import ENCODERS, make_encoder
+from ordered_memory.config import (
+    ENCODER_CONFIGS,
+    CooperativeConfig,
+    GumbelTreeConfig,
+    LSTMConfig,
+    OrderedMemoryConfig,
+    SPINNConfig,
+)
+from ordered_memory.encoders import ENCODERS, Outcome, make_encoder
 from ordered_memory.trees import Tree, induce_trees
 
 CONFIGS = {
     "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0.2, attention_dropout=0.2),
     "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.2),
+    "gumbel-tree": GumbelTreeConfig(hidden_size=6),
+    "rl-spinn": SPINNConfig(hidden_size=6, tracking_size=4),
+    "cooperative": CooperativeConfig(hidden_size=6, parser_size=4),
 }
 LENGTHS = torch.tensor([3, 7, 1, 7, 2])
 
@@ -40,7 +50,15 @@ class TestInterface:
     def test_trees_and_pointers_are_there_where_the_encoder_induces_them(self, name):
         encoder, x = encoder_and_input(name)
         parse = encoder.parse(x, LENGTHS)
-        assert (parse.spans is not None) == (parse.pointer is not None) == (encoder.trees == "latent")
+        assert (parse.spans is not None) == (encoder.trees == "latent")
+        assert (parse.pointer is not None) == (name == "ordered-memory")
+
+    def test_spans_are_those_of_a_binary_tree_in_preorder(self, name):
+        encoder, x = encoder_and_input(name)
+        for row, spans in enumerate(encoder.parse(x, LENGTHS).spans or ()):
+            tokens = tuple(map(str, range(LENGTHS[row])))
+            assert Tree.from_spans(tokens, spans) == Tree(tokens, spans)
+            assert Tree(tokens, spans).is_binary
 
     def test_what_lies_past_a_rows_end_does_not_matter(self, name):
         encoder, x = encoder_and_input(name)
@@ -54,12 +72,17 @@ class TestInterface:
 
     def test_every_parameter_is_used(self, name):
         encoder, x = encoder_and_input(name)
-        encoder(x, LENGTHS).vector.square().sum().backward()
+        encoding = encoder.train()(x, LENGTHS)  # an encoder that draws its trees learns of them in training only
+        loss = encoding.vector.square().sum()
+        if encoding.learn is not None:
+            one = torch.tensor([1.0, 2, 3, 4, 5], dtype=torch.float64)
+            loss = loss + next(encoding.learn(Outcome(one, one > 2, one.flip(0))))
+        loss.backward()
         for parameter_name, parameter in encoder.named_parameters():
             assert parameter.grad is not None, parameter_name
             assert torch.isfinite(parameter.grad).all(), parameter_name
 
-    def test_dropout_is_for_training_only(self, name):
+    def test_dropout_and_drawing_are_for_training_only(self, name):
         encoder, x = encoder_and_input(name)
         assert torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
         encoder.train()
