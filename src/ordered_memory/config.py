@@ -180,6 +180,11 @@ class TrainingConfig:
     """Train for this long instead, such as 90s, 5m or 1h30m; schedules then follow the clock."""
     batch_size: int = 128
     """Examples in a step."""
+    short_share: float = 0.0
+    """Share of each batch that is drawn from the short examples, evenly over their lengths; the rest goes through all
+    examples in turn."""
+    short_length: int = 12
+    """The most tokens of a short example."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -212,9 +217,9 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
-        for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after"):
+        for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup"):
+        for name in ("beta1", "beta2", "warmup", "short_share"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
             value = getattr(self, name)

@@ -24,6 +24,27 @@ LISTOPS_PAPER = Experiment(
     training=TrainingConfig(),
 )
 
+# The same data and size, and a road to the same place in a tenth of the time. SM is what holds the model up, and it is
+# learned from the shortest expressions first, of which the pool holds few ([SM 3 4 ] and its like are 100 of 67,000):
+# most of a batch is drawn evenly over short lengths, nested ones among them, and the rest goes through all the data.
+LISTOPS = Experiment(
+    task="listops",
+    data=ListOpsConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=21, dropout=0.0, attention_dropout=0.3),
+    classifier=ClassifierConfig(embedding_size=128, input_dropout=0.0, output_dropout=0.0, head="linear"),
+    training=TrainingConfig(
+        epochs=8,
+        short_share=0.6,
+        short_length=12,
+        learning_rate=2e-3,
+        beta1=0.9,
+        weight_decay=0.0,
+        schedule="cosine",
+        warmup=0.01,
+        evaluate_every=500,
+    ),
+)
+
 # Without SM, which takes thousands of steps, and not deep: learned from labels alone within minutes on two cores.
 LISTOPS_DEMO = Experiment(
     task="listops",
@@ -43,12 +64,13 @@ LISTOPS_DEMO = Experiment(
     ),
 )
 
-PRESETS: dict[str, Experiment] = {"listops-paper": LISTOPS_PAPER, "listops-demo": LISTOPS_DEMO}
-DEFAULTS: dict[str, str] = {"listops": "listops-paper"}
+PRESETS: dict[str, Experiment] = {"listops": LISTOPS, "listops-paper": LISTOPS_PAPER, "listops-demo": LISTOPS_DEMO}
+DEFAULTS: dict[str, str] = {"listops": "listops"}
 """The preset of each task that is taken when none is named."""
 
 # What another model than the preset's own takes in its place, at the same size.
 _OTHERS: dict[str, dict[str, EncoderConfig]] = {
+    "listops": {"lstm": LSTMConfig(hidden_size=128)},
     "listops-paper": {"lstm": LSTMConfig(hidden_size=128)},
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
 }

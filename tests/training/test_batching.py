@@ -12,7 +12,7 @@ from ordered_memory.config import LSTMConfig
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import Example
 from ordered_memory.tasks.listops import VOCABULARY
-from ordered_memory.training.batching import POOL, Dataset, epoch_batches, evaluation_batches
+from ordered_memory.training.batching import POOL, Dataset, epoch_batches, evaluation_batches, mixed_batches
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 
@@ -29,7 +29,7 @@ def example(text: str, label: str = "0") -> Example:
 class TestDataset:
     def test_ids_labels_and_lengths(self, model):
         dataset = Dataset.encode([example("[MAX 2 9 ]", "9"), example("7", "7")], model)
-        assert [row.tolist() for row in dataset.rows] == [VOCABULARY.encode(["[MAX", "2", "9", "]"]), [8]]
+        assert [row.tolist() for (row,) in dataset.rows] == [VOCABULARY.encode(["[MAX", "2", "9", "]"]), [8]]
         assert dataset.labels.tolist() == [9, 7]
         assert dataset.lengths.tolist() == [4, 1]
         assert len(dataset) == 2
@@ -120,3 +120,33 @@ class TestEvaluation:
         batches = evaluation_batches(lengths, tokens, most)
         for batch, following in pairwise(batches):
             assert len(batch) == most or (len(batch) + 1) * lengths[following[0]] > tokens
+
+
+class TestMixedBatches:
+    @given(LENGTHS, st.integers(2, 40), st.integers(0, 3), st.floats(0.05, 0.95))
+    def test_every_example_once_and_short_ones_beside_them(self, lengths, batch_size, epoch, share):
+        shortest = int(lengths.min())
+        batches = mixed_batches(lengths, batch_size, 0, epoch, share, shortest)
+        drawn = min(batch_size - 1, round(share * batch_size))
+        own = np.concatenate([batch[: len(batch) - drawn] for batch in batches])
+        assert sorted(own) == list(range(len(lengths)))
+        assert all(len(batch) == batch_size for batch in batches[:-1])
+        assert all((lengths[batch[len(batch) - drawn :]] == shortest).all() for batch in batches)
+
+    def test_short_lengths_come_equally_often_however_rare_they_are(self):
+        lengths = np.array([4] * 2 + [5] * 20 + [6] * 400 + [30] * 2000)
+        batches = mixed_batches(lengths, 100, 0, 0, 0.6, 6)
+        drawn = np.concatenate([lengths[batch[-60:]] for batch in batches])
+        shares = [(drawn == length).mean() for length in (4, 5, 6)]
+        spread = 5 * np.sqrt(2 / 9 / len(drawn))
+        assert all(abs(share - 1 / 3) < spread for share in shares)
+
+    def test_seed_and_epoch_fix_the_order(self):
+        lengths = np.arange(1, 60)
+        first, again, other = (np.concatenate(mixed_batches(lengths, 8, 1, epoch, 0.5, 9)) for epoch in (2, 2, 3))
+        assert (first == again).all()
+        assert (first != other).any()
+
+    def test_a_limit_below_every_example_is_refused(self):
+        with pytest.raises(InputError, match="short_length is 3, and no training example is that short"):
+            mixed_batches(np.array([5, 6]), 4, 0, 0, 0.5, 3)

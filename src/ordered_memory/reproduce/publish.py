@@ -1,26 +1,44 @@
 """From a finished run to what the repository keeps of it: its result, and the model that is shipped.
 
-python -m ordered_memory.reproduce.publish RUN results/listops-demo [src/ordered_memory/checkpoints/listops-demo]
+python -m ordered_memory.reproduce.publish --run runs/demo/lstm --results results/listops-demo [--checkpoint FOLDER]
 """
 
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import tyro
 
 from ordered_memory import atomic
 from ordered_memory.classifier import Classifier
 from ordered_memory.training.run_directory import RunDirectory
 
+CURVE = ("step", "seconds", "accuracy", "f1")
+"""What is kept of each evaluation on the way."""
 
-def publish(run: Path, results: Path, checkpoint: Path | None = None) -> Path:
-    """Writes the result into the folder of results, by model and seed; and the best model, its figures in its card."""
-    result = RunDirectory.open(run).result()
-    path = results / f"{result['model']}-seed{result['seed']}.json"
-    atomic.write_json(path, result)
+
+def publish(
+    run: Path,
+    results: Path,
+    checkpoint: Path | None = None,
+    name: str | None = None,
+    pointer: Literal["soft", "hard"] | None = None,
+) -> Path:
+    """Writes the result with its learning curve into the folder of results, and the best model with a full card.
+
+    The file is named after model and seed, if no name is given. The pointer is what the model's card recommends: users
+    of the model get it unless they ask for the other.
+    """
+    directory = RunDirectory.open(run)
+    result = directory.result()
+    path = results / f"{name or '{model}-seed{seed}'.format(**result)}.json"
+    curve = [{key: record[key] for key in CURVE} for record in directory.metrics()]
+    atomic.write_json(path, result | {"curve": curve})
     if checkpoint is not None:
         model = Classifier.from_pretrained(run)
         model.card |= {"commit": result["commit"]}
         model.card |= {split: _figures(result[split]) for split in ("validation", "test")}
+        if pointer is not None:
+            model.card |= {"recommends": {"pointer": pointer}}
         model.save_pretrained(checkpoint)
     return path
 
@@ -30,4 +48,4 @@ def _figures(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(publish(*map(Path, sys.argv[1:])))
+    print(tyro.cli(publish))

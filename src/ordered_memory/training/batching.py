@@ -83,6 +83,29 @@ def epoch_batches(lengths: NDArray[np.int64], batch_size: int, seed: int, epoch:
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
+def mixed_batches(
+    lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int, short_share: float, short_length: int
+) -> list[NDArray[np.int64]]:
+    """Indices of each batch of an epoch in which a share of every batch is drawn anew from the short examples.
+
+    The rest of the batches goes through all examples once, in random order. The short ones, of at most `short_length`
+    tokens, are drawn evenly over their lengths: the shortest are few, and a model learns the most from them at first.
+    """
+    generator = np.random.Generator(np.random.PCG64([seed, epoch]))
+    by_length = [np.flatnonzero(lengths == length) for length in np.unique(lengths[lengths <= short_length])]
+    if not by_length:
+        raise InputError(f"short_length is {short_length}, and no training example is that short")
+    drawn = min(batch_size - 1, round(short_share * batch_size))
+    order = generator.permutation(len(lengths))
+    batches = []
+    for own in np.split(order, range(batch_size - drawn, len(order), batch_size - drawn)):
+        kinds = generator.integers(len(by_length), size=drawn)
+        places = generator.random(drawn)
+        short = [by_length[kind][int(place * len(by_length[kind]))] for kind, place in zip(kinds, places, strict=True)]
+        batches.append(np.concatenate((own, np.array(short, dtype=np.int64))))
+    return batches
+
+
 def evaluation_batches(lengths: NDArray[np.int64], tokens: int = 8192, most: int = 512) -> list[NDArray[np.int64]]:
     """All examples, sorted by length, in batches of about so many tokens: short rows many at a time, long ones few."""
     order = np.argsort(lengths, kind="stable")

@@ -21,7 +21,7 @@ from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.memory import OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
-from ordered_memory.training.batching import Dataset, epoch_batches
+from ordered_memory.training.batching import Dataset, epoch_batches, mixed_batches
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
@@ -99,7 +99,7 @@ class _Run:
         self.position = Position()
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
-        self.steps_per_epoch = math.ceil(len(self.training_set) / self.config.batch_size)
+        self.steps_per_epoch = len(self.batches(0))
 
     @property
     def share_done(self) -> float:
@@ -115,7 +115,7 @@ class _Run:
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
         while not position.finished:
-            batches = epoch_batches(self.training_set.lengths, config.batch_size, config.seed, position.epoch)
+            batches = self.batches(position.epoch)
             while position.batch < len(batches) and not position.finished:
                 self.step(batches[position.batch])
                 position.seconds = time.perf_counter() - began
@@ -134,6 +134,14 @@ class _Run:
                     raise Interrupted
             if not position.finished:
                 position.epoch, position.batch = position.epoch + 1, 0
+
+    def batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        """Indices of each batch of an epoch."""
+        config, lengths = self.config, self.training_set.lengths
+        if config.short_share:
+            mix = config.short_share, config.short_length
+            return mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix)
+        return epoch_batches(lengths, config.batch_size, config.seed, epoch)
 
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step whose loss or gradient is not finite is never applied, but counted."""

@@ -1,0 +1,99 @@
+"""A trained ListOps model on what it was never shown: longer expressions, more arguments, deeper nesting.
+
+Each test set is drawn from a seed and never kept. The pointer is measured soft, as it is in training, and hard.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ordered_memory import __version__, atomic
+from ordered_memory.classifier import Classifier
+from ordered_memory.errors import InputError
+from ordered_memory.tasks.listops import ListOps, WindowConfig, window
+from ordered_memory.training.evaluation import Evaluation, evaluate
+from ordered_memory.training.loop import commit
+
+SEED = 1_000
+"""Far from the seeds of training data."""
+
+
+def _lengths(low: int, high: int, size: int = 1_000, **changes: Any) -> WindowConfig:
+    return WindowConfig(seed=SEED, size=size, min_length=low, max_length=high, **changes)
+
+
+TESTS: dict[str, WindowConfig] = {
+    **{f"{low}-{low + 100}": _lengths(low, low + 100) for low in range(200, 1000, 100)},
+    "2,000": _lengths(1_900, 2_100, 300),
+    "5,000": _lengths(4_900, 5_100, 100),
+    "10,000": _lengths(9_900, 10_100, 50),
+    # The published sets: depth at most 9, 100 to 1,000 tokens.
+    "10 arguments": _lengths(100, 1_000, max_depth=9, max_arguments=10),
+    "15 arguments": _lengths(100, 1_000, max_depth=9, max_arguments=15),
+    # Few arguments make length into depth: far beyond the 20 levels of training.
+    "deep": _lengths(200, 400, max_depth=60, max_arguments=2),
+    "Long Range Arena": _lengths(500, 2_000, max_depth=10, max_arguments=10),
+}
+"""Every test set by its name. Those above 1,000 tokens are smaller: they cost as many tokens."""
+
+
+def measure(
+    model: Classifier,
+    names: Sequence[str] = tuple(TESTS),
+    pointers: Sequence[str] = ("soft", "hard"),
+    told: Callable[[str, str, Evaluation], None] = lambda *_: None,
+    size: int | None = None,
+) -> dict[str, Any]:
+    """Figures of each test set and pointer. Where an expression is deeper than the model's stack it gets more slots.
+
+    `size` cuts every test set, for a quick look.
+    """
+    if unknown := [name for name in names if name not in TESTS]:
+        raise InputError(f"{unknown[0]!r} is no test set: there are {', '.join(TESTS)}")
+    task, found = ListOps(), {}
+    slots_of_model = getattr(model.encoder_config, "num_slots", None)
+    for name in names:
+        config = TESTS[name] if size is None else dataclasses.replace(TESTS[name], size=min(size, TESTS[name].size))
+        examples = window(config)
+        entry: dict[str, Any] = {"data": dataclasses.asdict(config)}
+        options: list[tuple[str, dict[str, Any]]] = [("none", {})]
+        if slots_of_model is not None:
+            needed = max(tree.slots_needed for example in examples for tree in example.trees or ())
+            entry["num_slots"] = max(needed, slots_of_model)
+            options = [(kind, {"pointer": kind, "num_slots": entry["num_slots"]}) for kind in pointers]
+        for kind, chosen in options:
+            figures = evaluate(model, examples, task.bucket, **chosen)
+            told(name, kind, figures)
+            entry[kind] = {key: value for key, value in figures.to_dict().items() if key != "buckets"}
+        found[name] = entry
+    return {
+        "task": "listops",
+        "model": model.model_name,
+        "seed": model.card.get("training", {}).get("seed"),
+        "tests": found,
+        "cores": torch.get_num_threads(),
+        "commit": commit(),
+        "version": __version__,
+    }
+
+
+def measure_into(path: Path, model: Classifier, names: Sequence[str], told: Callable[..., None]) -> dict[str, Any]:
+    """As `measure`, one test set after another into a file; those that it holds already are left as they are."""
+    known: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    for name in names:
+        if known is not None and name in known["tests"]:
+            continue
+        new = measure(model, [name], told=told)
+        if known is not None:
+            new["tests"] = known["tests"] | new["tests"]
+        known = new
+        atomic.write_json(path, known)
+    if known is None:
+        raise InputError("no test set was named")
+    return known

@@ -1,0 +1,130 @@
+"""What there is to reproduce: the rows of each table, the runs behind a row, and which of them are still missing.
+
+A row's runs differ in the seed only. A finished run is one JSON file in the folder of results, ROW-seedN.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ordered_memory.config import ENCODER_CONFIGS, Experiment
+from ordered_memory.errors import InputError
+from ordered_memory.presets import preset
+from ordered_memory.reproduce.publish import publish
+from ordered_memory.training.loop import train
+from ordered_memory.training.progress import Progress
+from ordered_memory.training.run_directory import CONFIG
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table."""
+
+    key: str
+    """Its name in files and commands."""
+    title: str
+    experiment: Experiment
+    seeds: tuple[int, ...] = (0,)
+    group: str = "systems"
+    """The table it stands in: systems, ablations or sizes."""
+
+    def file(self, results: Path, seed: int) -> Path:
+        return results / f"{self.key}-seed{seed}.json"
+
+    def results(self, folder: Path) -> list[dict[str, Any]]:
+        """Those of its runs that are finished."""
+        files = [path for seed in self.seeds if (path := self.file(folder, seed)).exists()]
+        return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+    def run(self, seed: int) -> Experiment:
+        return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
+
+
+def _changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
+    """The experiment with some settings of some parts changed: `_changed(e, encoder={"num_slots": 12})`."""
+    return replace(experiment, **{name: replace(getattr(experiment, name), **new) for name, new in parts.items()})
+
+
+def listops_rows() -> list[Row]:
+    """Table 2, the options of the model, and the sizes of the training set."""
+    ours = preset("listops", "listops")
+    rows = [
+        Row("ordered-memory", "Ordered Memory", ours, (0, 1, 2)),
+        Row("ordered-memory-paper", "Ordered Memory, published recipe", preset("listops", "listops-paper"), (0, 1, 2)),
+    ]
+    others = {
+        "lstm": "LSTM",
+        "rrnet": "RRNet",
+        "on-lstm": "ON-LSTM",
+        "transformer": "Transformer",
+        "universal-transformer": "Universal Transformer",
+        "rl-spinn": "RL-SPINN",
+        "gumbel-tree": "Gumbel Tree-LSTM",
+        "cooperative": "Havrylov et al. 2019",
+        "tree-rnn": "TreeRNN (gold trees)",
+        "tree-lstm": "TreeLSTM (gold trees)",
+        "tree-cell": "TreeCell (gold trees)",
+    }
+    rows += [
+        Row(model, title, preset("listops", "listops", model))
+        for model, title in others.items()
+        if model in ENCODER_CONFIGS
+    ]
+    options: dict[str, tuple[str, dict[str, Any]]] = {
+        "ordered-memory-tree-rnn": ("TreeRNN op as cell", {"cell": "tree-rnn"}),
+        "attention-paper": ("attention as the paper prints it", {"attention": "paper"}),
+        "threshold-0": ("threshold 0: every cell computed", {"threshold": 0.0}),
+        "threshold-0.001": ("threshold 0.001", {"threshold": 1e-3}),
+        "slots-8": ("8 slots", {"num_slots": 8}),
+        "slots-12": ("12 slots", {"num_slots": 12}),
+        "slots-32": ("32 slots", {"num_slots": 32}),
+    }
+    for key, (title, changes) in options.items():
+        rows.append(Row(key, title, _changed(ours, encoder=changes), group="ablations"))
+    for size in (1_000, 3_000, 10_000, 30_000, 90_000, 300_000):
+        for model, title in (("ordered-memory", "Ordered Memory"), ("lstm", "LSTM")):
+            base = preset("listops", "listops", model)
+            held_out = base.data.test_size + base.data.validation_size
+            # As many steps for every size: what changes is how much there is to see.
+            steps = base.training.epochs * 85_000
+            sized = _changed(
+                base, data={"pool_size": held_out + size}, training={"epochs": max(1, round(steps / size))}
+            )
+            rows.append(Row(f"size-{size}-{model}", f"{title}, {size:,} examples", sized, group="sizes"))
+    return rows
+
+
+TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows}
+"""The rows of each table, by the table's name."""
+
+
+def rows_of(table: str, only: str | None = None) -> list[Row]:
+    """The rows of a table, or those whose key contains `only`."""
+    if table not in TABLES:
+        raise InputError(f"{table!r} is no table: there are {', '.join(TABLES)}")
+    rows = [row for row in TABLES[table]() if only is None or only in row.key]
+    if not rows:
+        raise InputError(f"--only {only}: no row of {table} has that in its name")
+    return rows
+
+
+def missing(rows: list[Row], results: Path) -> list[tuple[Row, int]]:
+    """The runs that are not finished, in the order of the table, first seeds first."""
+    wanted = [(place, row, seed) for row in rows for place, seed in enumerate(row.seeds)]
+    wanted.sort(key=lambda item: item[0])
+    return [(row, seed) for _, row, seed in wanted if not row.file(results, seed).exists()]
+
+
+def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, budget: str | None = None) -> Path:
+    """Trains one run, or goes on with it, and puts its result into the folder of results."""
+    folder = runs / f"{row.key}-seed{seed}"
+    experiment = row.run(seed)
+    if budget is not None:
+        experiment = replace(experiment, training=dataclasses.replace(experiment.training, budget=budget))
+    train(experiment, folder, progress, resume=(folder / CONFIG).exists())
+    return publish(folder, results, name=f"{row.key}-seed{seed}")
