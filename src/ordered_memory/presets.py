@@ -75,19 +75,14 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
 }
 
-# What such a model trains with in place of the preset's own settings: those of its paper.
+# What such a model trains with in place of the preset's own settings.
+_ADADELTA = {"optimiser": "adadelta", "learning_rate": 1.0, "beta2": 0.9, "epsilon": 1e-6, "clip": 0.5}
 _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
+    "listops": {"cooperative": {"batch_size": 64, **_ADADELTA}},
     "listops-paper": {
         "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
-        "cooperative": {
-            "batch_size": 64,
-            "optimiser": "adadelta",
-            "learning_rate": 1.0,
-            "beta2": 0.9,
-            "epsilon": 1e-6,
-            "clip": 0.5,
-        },
+        "cooperative": {"batch_size": 64, **_ADADELTA},
     },
 }
 

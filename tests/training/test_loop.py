@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 import torch
 
+from ordered_memory import classifier
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import ClassifierConfig, Experiment, OrderedMemoryConfig, TrainingConfig
 from ordered_memory.errors import InputError
@@ -122,6 +123,7 @@ class Tournament:
     config_type: ClassVar[type] = TournamentConfig
     labels = ("rock", "paper", "scissors")
     vocabulary = Vocabulary(labels)
+    sentences = 1
 
     def __init__(self, config: TournamentConfig) -> None:
         self.config = config
@@ -378,7 +380,7 @@ class TestNotFinite:
     def test_nothing_of_that_step_stays(self, tmp_path, made, where, value):
         def spoil(model: Classifier) -> Any:
             if where == "loss":
-                return model.register_forward_hook(lambda *given: given[-1]._replace(logits=given[-1].logits * value))
+                return model.head.register_forward_hook(lambda *given: given[-1] * value)
             return model.head[-1].bias.register_hook(lambda gradient: gradient * value)
 
         states, result = self.run(tmp_path, made, spoil)
@@ -394,7 +396,7 @@ class TestNotFinite:
         assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
 
     def test_a_run_whose_every_step_is_spoilt_still_ends(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(loop, "cross_entropy", lambda logits, _: logits.sum() * math.nan)
+        monkeypatch.setattr(classifier, "cross_entropy", lambda logits, *_, **__: logits.sum(-1) * math.nan)
         result = train(tiny(), tmp_path / "run", Silent())
         assert result["position"]["skipped"] == result["position"]["step"] == 12
         json.dumps(metrics(tmp_path / "run"), allow_nan=False)
@@ -443,6 +445,26 @@ class TestSchedule:
         assert type(optimiser) is {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
         group = optimiser.param_groups[0]
         assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.1, 0.2), 0.3, 0.4)
+
+    def test_adadelta(self):
+        config = TrainingConfig(optimiser="adadelta", learning_rate=0.1, beta2=0.2, epsilon=0.3, weight_decay=0.4)
+        optimiser = loop.make_optimiser(config, torch.nn.Linear(1, 1))
+        assert type(optimiser) is torch.optim.Adadelta
+        group = optimiser.param_groups[0]
+        assert [group[name] for name in ("lr", "rho", "eps", "weight_decay")] == [0.1, 0.2, 0.3, 0.4]
+
+    def test_an_encoders_parameters_may_have_a_rate_of_their_own(self, tmp_path, made):
+        rates = []
+        listener = Listener(lambda _: rates.append([group["lr"] for group in made.optimiser.param_groups]))
+        config = tiny("cooperative", schedule="cosine", warmup=0.25)
+        train(config, tmp_path / "run", listener)
+        for step, (rate, parsers) in enumerate(rates):
+            assert rate == pytest.approx(learning_rate(config.training, step / 12, 1.0))
+            assert parsers == pytest.approx(config.encoder.parser_rate * rate)
+        names = {parameter: name for name, parameter in made.model.named_parameters()}
+        parser, other = ({names[one] for one in group["params"]} for group in reversed(made.optimiser.param_groups))
+        assert parser == {name for name in names.values() if name.startswith("encoder.parser.")}
+        assert parser | other == set(names.values())
 
 
 class TestEnd:
@@ -498,14 +520,14 @@ class TestEnd:
 
     def test_training_loss_is_the_mean_since_the_last_evaluation(self, tmp_path, monkeypatch):
         losses = []
-        cross_entropy = loop.cross_entropy
+        cross_entropy = classifier.cross_entropy
 
-        def keep(*arguments: Any) -> torch.Tensor:
-            loss = cross_entropy(*arguments)
-            losses.append(loss.item())
+        def keep(*arguments: Any, **options: Any) -> torch.Tensor:
+            loss = cross_entropy(*arguments, **options)
+            losses.append(loss.mean().item())
             return loss
 
-        monkeypatch.setattr(loop, "cross_entropy", keep)
+        monkeypatch.setattr(classifier, "cross_entropy", keep)
         train(tiny(evaluate_every=5), tmp_path / "run", Silent())
         means = [sum(losses[first:last]) / (last - first) for first, last in ((0, 5), (5, 10), (10, 12))]
         assert [record["training_loss"] for record in metrics(tmp_path / "run")] == pytest.approx(means)
