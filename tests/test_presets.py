@@ -43,7 +43,9 @@ def test_the_papers_setting_of_listops():
 
 
 def test_an_unknown_preset_names_those_there_are():
-    with pytest.raises(InputError, match="--preset tiny: listops has no such preset; there are listops, listops-paper, "):
+    with pytest.raises(
+        InputError, match="--preset tiny: listops has no such preset; there are listops, listops-paper, "
+    ):
         preset("listops", "tiny")
 
 

@@ -37,8 +37,9 @@ def _no_commit(monkeypatch):
     monkeypatch.setattr(loop, "commit", lambda: None)
 
 
-@pytest.mark.parametrize("model", ENCODERS)
-@pytest.mark.parametrize("optimiser", ["adam", "adadelta"])
+@pytest.mark.parametrize(
+    ("model", "optimiser"), [("gumbel-tree", "adam"), ("rl-spinn", "adam"), ("cooperative", "adadelta")]
+)
 def test_a_run_that_was_cut_off_ends_in_the_same_bits(tmp_path, model, optimiser):
     experiment = tiny(model, optimiser=optimiser, checkpoint_seconds=0.0)
     train(experiment, tmp_path / "whole", Silent())
@@ -59,11 +60,13 @@ def test_a_task_is_learned(tmp_path, monkeypatch, model):
             encoder=ENCODERS[model],
             classifier=ClassifierConfig(embedding_size=16, input_dropout=0.0, output_dropout=0.0),
             training=TrainingConfig(
-                epochs=12, batch_size=32, learning_rate=0.01, beta1=0.9, schedule="cosine", evaluate_every=1000
+                epochs=5, batch_size=32, learning_rate=0.01, beta1=0.9, schedule="cosine", evaluate_every=1000
             ),
         ),
         tmp_path / "run",
         Silent(),
     )
-    print(model, result["test"]["accuracy"], result["majority"], result["test"]["f1"], result["position"]["seconds"])
-    assert result["test"]["accuracy"] > 0.8
+    assert result["test"]["accuracy"] > 0.9
+    if model != "gumbel-tree":  # which answers well with trees of its own
+        assert result["test"]["f1"] > 0.8
+        assert result["trivial_f1"]["random"][0] < 0.7

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ import torch
 from ordered_memory import classifier
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import ClassifierConfig, Experiment, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example
 from ordered_memory.tasks.listops import ListOps
@@ -393,6 +394,25 @@ class TestNotFinite:
         assert result["position"]["skipped"] == 1
         assert result["position"]["step"] == 12
         assert [record["skipped"] for record in metrics(tmp_path / "run")] == [1, 1, 1]
+        assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
+
+    def test_an_update_that_is_not_finite_ends_the_steps_updates(self, tmp_path, made, monkeypatch):
+        """The first update stays, the second is spoilt, and the third is never asked for."""
+        states = []
+
+        def learn(self: CooperativeEncoder, *_: Any) -> Iterator[torch.Tensor]:
+            yield self.parser.query.sum()
+            states.append({name: value.clone() for name, value in made.model.state_dict().items()})
+            yield self.parser.query.sum() * math.nan
+            pytest.fail("asked to go on")
+
+        monkeypatch.setattr(CooperativeEncoder, "_learn", learn)
+        after_steps = []
+        listener = Listener(lambda _: after_steps.append(made.model.state_dict()["encoder.parser.query"].clone()))
+        result = train(tiny("cooperative"), tmp_path / "run", listener)
+        assert result["position"]["skipped"] == len(states) == 12
+        for after_first, after_step in zip(states, after_steps, strict=True):
+            assert torch.equal(after_first["encoder.parser.query"], after_step)
         assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
 
     def test_a_run_whose_every_step_is_spoilt_still_ends(self, tmp_path, monkeypatch):
