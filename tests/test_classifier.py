@@ -15,7 +15,15 @@ from safetensors.torch import load_file, save_file
 
 from ordered_memory import classifier as classifier_module
 from ordered_memory.classifier import CONFIG, WEIGHTS, Classifier, find_checkpoint, make_head, shipped
-from ordered_memory.config import ClassifierConfig, LSTMConfig, OrderedMemoryConfig
+from ordered_memory.config import (
+    ClassifierConfig,
+    CooperativeConfig,
+    GumbelTreeConfig,
+    LSTMConfig,
+    OrderedMemoryConfig,
+    SPINNConfig,
+)
+from ordered_memory.encoders import Encoding
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import VOCABULARY
 from ordered_memory.vocabulary import PADDING, Vocabulary
@@ -24,6 +32,9 @@ LABELS = tuple("0123456789")
 ENCODERS = {
     "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=4),
     "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.1),
+    "gumbel-tree": GumbelTreeConfig(hidden_size=6),
+    "rl-spinn": SPINNConfig(hidden_size=6, tracking_size=4),
+    "cooperative": CooperativeConfig(hidden_size=6, parser_size=4),
 }
 TEXT = "[MAX 2 9 [MIN 4 7 ] 0 ]"
 
@@ -80,6 +91,7 @@ class TestPredict:
         assert values["tokens"] == TEXT.split()
         if prediction.tree is not None:
             assert values["tree"] == prediction.tree.to_brackets()
+        if prediction.pointer is not None:
             np.testing.assert_allclose(values["pointer"], prediction.pointer, atol=1e-6)
 
     def test_a_lone_token(self, model):
@@ -120,6 +132,107 @@ class TestPredict:
     def test_an_unknown_token_may_have_a_stand_in(self):
         model = Classifier(Vocabulary(["<unk>", "good", "bad"], unknown="<unk>"), ["0", "1"], "lstm", LSTMConfig(4))
         assert model.predict("splendid").probabilities == model.predict("<unk>").probabilities
+
+
+class Reading(torch.nn.Module):
+    """Stands in for an encoder: mean vectors of the rows, and whatever else the test wants of an encoding."""
+
+    trees, joint, output_size = "none", False, 5
+
+    def __init__(self, **encoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def forward(self, embedded, lengths, _trees):
+        there = torch.arange(len(embedded))[:, None, None] < lengths[:, None]
+        return Encoding((embedded * there).sum(0) / lengths[:, None], **self.encoding)
+
+
+class TestLosses:
+    def classifier_and_batch(self, sentences=1, **encoding):
+        torch.manual_seed(0)
+        config = ClassifierConfig(embedding_size=5, input_dropout=0.0, output_dropout=0.0)
+        model = Classifier(VOCABULARY, LABELS, "lstm", LSTMConfig(hidden_size=5), config, sentences=sentences).train()
+        model.encoder = Reading(**encoding)
+        return model, model.collate([[1, 2, 3], [4], [5, 6], [7, 8]], [7, 8, 9, 1][: 4 // sentences])
+
+    def cross_entropies(self, model, batch):
+        logits = model(batch).logits.detach()
+        return -logits.log_softmax(-1)[torch.arange(len(batch.labels)), batch.labels], logits.argmax(-1) == batch.labels
+
+    def test_one_and_no_more_where_the_encoder_learns_nothing_by_itself(self):
+        model, batch = self.classifier_and_batch()
+        (loss,) = model.losses(batch)
+        torch.testing.assert_close(loss.detach(), self.cross_entropies(model, batch)[0].mean())
+        assert loss.requires_grad
+
+    def test_the_auxiliary_loss_is_added(self):
+        model, batch = self.classifier_and_batch(auxiliary_loss=torch.tensor(3.0))
+        (loss,) = model.losses(batch)
+        torch.testing.assert_close(loss.detach(), 3 + self.cross_entropies(model, batch)[0].mean())
+
+    def test_the_first_loss_joins_the_classifiers_and_the_others_come_one_by_one(self):
+        asked = []
+
+        def learn(_outcome):
+            for number in (10.0, 20.0, 30.0):
+                asked.append(number)
+                yield torch.tensor(number, requires_grad=True)
+
+        model, batch = self.classifier_and_batch(learn=learn)
+        own = self.cross_entropies(model, batch)[0].mean()
+        losses = []
+        for count, loss in enumerate(model.losses(batch), 1):
+            assert len(asked) == count  # the next is not made before this one's update
+            losses.append(loss.detach())
+        torch.testing.assert_close(torch.stack(losses), torch.tensor([10.0 + own, 20.0, 30.0]))
+
+    @pytest.mark.parametrize("with_baseline", [False, True])
+    def test_the_outcome_is_each_rows_loss_and_whether_it_is_right_without_gradient(self, with_baseline):
+        outcomes = []
+
+        def learn(outcome):
+            outcomes.append(outcome)
+            yield torch.zeros(())
+
+        other = torch.randn(4, 5, requires_grad=True)
+        model, batch = self.classifier_and_batch(learn=learn, baseline=other if with_baseline else None)
+        list(model.losses(batch))
+        losses, right = self.cross_entropies(model, batch)
+        batch = batch._replace(labels=model(batch).logits.argmax(-1) * torch.tensor([1, 1, 1, 0]))  # most are right
+        list(model.losses(batch))
+        torch.testing.assert_close(outcomes[0].loss, losses)
+        assert torch.equal(outcomes[0].right, right)
+        assert outcomes[1].right[:3].all()
+        if not with_baseline:
+            assert outcomes[1].baseline_loss is None
+            return
+        expected = torch.nn.functional.cross_entropy(model.head(other), batch.labels, reduction="none").detach()
+        torch.testing.assert_close(outcomes[1].baseline_loss, expected)
+        assert not any(part.requires_grad for part in outcomes[1])
+
+    def test_both_sentences_of_a_pair_get_the_pairs_outcome(self):
+        outcomes = []
+
+        def learn(outcome):
+            outcomes.append(outcome)
+            yield torch.zeros(())
+
+        model, batch = self.classifier_and_batch(2, learn=learn, baseline=torch.randn(4, 5))
+        (loss,) = model.losses(batch)
+        losses, right = self.cross_entropies(model, batch)
+        torch.testing.assert_close(outcomes[0].loss, torch.cat((losses, losses)))
+        assert outcomes[0].right.tolist() == [*right, *right]
+        assert outcomes[0].baseline_loss[:2].tolist() == outcomes[0].baseline_loss[2:].tolist()
+        assert outcomes[0].baseline_loss[0] != outcomes[0].baseline_loss[1]
+        torch.testing.assert_close(loss.detach(), losses.mean())
+
+    @pytest.mark.parametrize("name", ["gumbel-tree", "rl-spinn", "cooperative"])
+    def test_pairs_are_learned_from_by_encoders_that_draw_trees(self, name):
+        model = Classifier(VOCABULARY, LABELS, name, ENCODERS[name], ClassifierConfig(5), sentences=2).train()
+        batch = model.collate([[1, 2, 3], [4], [5, 6], [7, 8, 9]], [7, 8])
+        next(model.losses(batch)).backward()
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
 
 
 ROWS = st.lists(st.lists(st.integers(1, len(VOCABULARY) - 1), min_size=1, max_size=7), min_size=1, max_size=5)

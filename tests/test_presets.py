@@ -58,6 +58,15 @@ def test_the_papers_transformers_are_as_deep_as_ordered_memory_has_slots(model):
 
 def test_an_unknown_preset_names_those_there_are():
     with pytest.raises(
-        InputError, match="--preset tiny: listops has no such preset; there are listops-paper, listops, "
+        InputError, match="--preset tiny: listops has no such preset; there are listops, listops-paper, "
     ):
         preset("listops", "tiny")
+
+
+@pytest.mark.parametrize("name", ["listops", "listops-paper"])
+def test_a_model_may_train_in_a_way_of_its_own(name):
+    ours, other = preset("listops", name), preset("listops", name, "cooperative")
+    assert (other.training.optimiser, other.training.batch_size, other.training.clip) == ("adadelta", 64, 0.5)
+    assert (other.training.learning_rate, other.encoder.parser_rate, other.encoder.ppo_updates) == (1.0, 0.1, 15)
+    assert other.training.epochs == ours.training.epochs
+    assert ours.training.optimiser == "adam"

@@ -213,6 +213,61 @@ class TreeCellConfig(TreeConfig):
     """Ordered Memory's gated recursive cell, on gold trees."""
 
 
+@dataclass(frozen=True)
+class GumbelTreeConfig:
+    """Gumbel Tree-LSTM (Choi et al. 2018): merges chosen by straight-through Gumbel-softmax."""
+
+    hidden_size: int = 128
+    """Size of a node's hidden state, and of the sentence's vector."""
+    leaf_lstm: bool = True
+    """Whether an LSTM reads the tokens before they become leaves."""
+    temperature: float = 1.0
+    """Of the soft choice whose gradient is taken; the lower, the harder."""
+
+    def __post_init__(self) -> None:
+        require_positive("hidden_size", self.hidden_size)
+        require_positive("temperature", self.temperature)
+
+
+@dataclass(frozen=True)
+class SPINNConfig:
+    """RL-SPINN (Yogatama et al. 2016): shift or reduce, learned by REINFORCE."""
+
+    hidden_size: int = 128
+    """Size of a node's hidden state, and of the sentence's vector."""
+    tracking_size: int = 64
+    """Size of the LSTM that decides between shift and reduce."""
+    rl_weight: float = 1.0
+    """Weight of REINFORCE beside the cross-entropy."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "tracking_size", "rl_weight"):
+            require_positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class CooperativeConfig:
+    """The cooperative parser of Havrylov et al. (2019): trees learned by PPO, beside the composer."""
+
+    hidden_size: int = 128
+    """Size of a node's hidden state, and of the sentence's vector."""
+    parser_size: int = 128
+    """Size of a node's hidden state in the parser."""
+    parser_rate: float = 0.1
+    """The parser's learning rate, as a share of the composer's."""
+    ppo_updates: int = 15
+    """Updates of the parser from each batch, at most."""
+    ppo_clip: float = 0.2
+    """How far a tree's probability may move before its gain is clipped."""
+    entropy_weight: float = 1e-4
+    """Weight of the parser's entropy, which keeps it trying other trees."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_size", "parser_size", "parser_rate", "ppo_updates", "ppo_clip"):
+            require_positive(name, getattr(self, name))
+        require_rate("entropy_weight", self.entropy_weight)
+
+
 EncoderConfig = (
     OrderedMemoryConfig
     | LSTMConfig
@@ -223,6 +278,9 @@ EncoderConfig = (
     | TreeRNNConfig
     | TreeLSTMConfig
     | TreeCellConfig
+    | GumbelTreeConfig
+    | SPINNConfig
+    | CooperativeConfig
 )
 ENCODER_CONFIGS: dict[str, type[EncoderConfig]] = {
     "ordered-memory": OrderedMemoryConfig,
@@ -234,6 +292,9 @@ ENCODER_CONFIGS: dict[str, type[EncoderConfig]] = {
     "tree-rnn": TreeRNNConfig,
     "tree-lstm": TreeLSTMConfig,
     "tree-cell": TreeCellConfig,
+    "gumbel-tree": GumbelTreeConfig,
+    "rl-spinn": SPINNConfig,
+    "cooperative": CooperativeConfig,
 }
 
 
@@ -279,16 +340,16 @@ class TrainingConfig:
     examples in turn."""
     short_length: int = 12
     """The most tokens of a short example."""
-    optimiser: Literal["adam", "adamw"] = "adam"
-    """Adam with weight decay added to the gradient, or kept apart from it."""
+    optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
+    """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
     """The highest learning rate."""
     beta1: float = 0.0
     """Adam's memory of the gradient."""
     beta2: float = 0.999
-    """Adam's memory of the gradient's square."""
+    """Adam's or Adadelta's memory of the gradient's square."""
     epsilon: float = 1e-9
-    """Adam's guard against division by zero."""
+    """Adam's or Adadelta's guard against division by zero; Adadelta's first steps grow with it."""
     weight_decay: float = 1.2e-6
     """Pull of the weights towards zero."""
     clip: float = 1.0

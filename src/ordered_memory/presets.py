@@ -5,6 +5,7 @@ takes the same data with settings that work.
 """
 
 import dataclasses
+from typing import Any
 
 from ordered_memory.config import (
     ENCODER_CONFIGS,
@@ -90,9 +91,9 @@ PRESETS: dict[str, Experiment] = {
 DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic-paper"}
 """The preset of each task that is taken when none is named."""
 
-# What another model than the preset's own takes in its place, at the same size; a model that is not named takes its
-# config's defaults, which are those of `listops`. In `listops-paper` the Transformers are as deep as Ordered Memory has
-# slots, with norms after each part: the faithful setting.
+# What another model than the preset's own takes in its place; a model that is not named takes its config's defaults at
+# the same size. In the paper's presets the Transformers are as deep as Ordered Memory has slots, with norms after each
+# part: the faithful setting.
 _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     "listops-paper": {
         "lstm": LSTMConfig(hidden_size=128),
@@ -100,10 +101,33 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
         "transformer": TransformerConfig(hidden_size=128, num_layers=21, norm="after"),
         "universal-transformer": UniversalTransformerConfig(hidden_size=128, num_steps=21, norm="after", halting=True),
     },
-    "listops": {"lstm": LSTMConfig(hidden_size=128)},
+    "listops": {},
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
-    "logic-paper": {"lstm": LSTMConfig(hidden_size=200)},
+    "logic-paper": {
+        "on-lstm": ONLSTMConfig(hidden_size=200, chunk_size=10),
+        "transformer": TransformerConfig(hidden_size=200, num_layers=24, norm="after"),
+        "universal-transformer": UniversalTransformerConfig(hidden_size=200, num_steps=24, norm="after", halting=True),
+    },
 }
+
+# What such a model trains with in place of the preset's own settings.
+_ADADELTA = {"optimiser": "adadelta", "learning_rate": 1.0, "beta2": 0.9, "epsilon": 1e-6, "clip": 0.5}
+_TRANSFORMER = {"learning_rate": 5e-4, "beta2": 0.98, "warmup": 0.05}
+_TRAINING: dict[str, dict[str, dict[str, Any]]] = {
+    "listops": {
+        "transformer": _TRANSFORMER,
+        "universal-transformer": _TRANSFORMER,
+        "cooperative": {"batch_size": 64, **_ADADELTA},
+    },
+    "listops-paper": {
+        "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
+        "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
+        "cooperative": {"batch_size": 64, **_ADADELTA},
+    },
+}
+
+GOLD_TREES = ("tree-rnn", "tree-lstm", "tree-cell")
+"""Models that read gold trees."""
 
 
 def preset(task: str, name: str | None = None, model: str = "ordered-memory") -> Experiment:
@@ -118,5 +142,9 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
     experiment = PRESETS[name]
     if model == experiment.model:
         return experiment
-    encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model]()
-    return dataclasses.replace(experiment, model=model, encoder=encoder)
+    encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model](hidden_size=experiment.encoder.hidden_size)
+    training = dataclasses.replace(experiment.training, **_TRAINING.get(name, {}).get(model, {}))
+    data = experiment.data
+    if model in GOLD_TREES and isinstance(data, LogicConfig):
+        data = dataclasses.replace(data, brackets=False)  # they compose words: the brackets are in the trees
+    return dataclasses.replace(experiment, model=model, data=data, encoder=encoder, training=training)

@@ -6,10 +6,13 @@ import torch
 
 from ordered_memory.config import (
     ENCODER_CONFIGS,
+    CooperativeConfig,
+    GumbelTreeConfig,
     LSTMConfig,
     ONLSTMConfig,
     OrderedMemoryConfig,
     RRNetConfig,
+    SPINNConfig,
     TransformerConfig,
     TreeCellConfig,
     TreeLSTMConfig,
@@ -31,6 +34,9 @@ CONFIGS = {
     "tree-rnn": TreeRNNConfig(hidden_size=6, dropout=0.2),
     "tree-lstm": TreeLSTMConfig(hidden_size=6, dropout=0.2),
     "tree-cell": TreeCellConfig(hidden_size=6, dropout=0.2),
+    "gumbel-tree": GumbelTreeConfig(hidden_size=6),
+    "rl-spinn": SPINNConfig(hidden_size=6, tracking_size=4),
+    "cooperative": CooperativeConfig(hidden_size=6, parser_size=4),
 }
 LENGTHS = torch.tensor([3, 7, 1, 7, 2])
 GENERATOR = np.random.default_rng(0)
@@ -103,7 +109,7 @@ class TestInterface:
             assert parameter.grad is not None, parameter_name
             assert torch.isfinite(parameter.grad).all(), parameter_name
 
-    def test_dropout_is_for_training_only(self, name):
+    def test_dropout_and_drawing_are_for_training_only(self, name):
         encoder, x = encoder_and_input(name)
         trees = gold(encoder)
         assert torch.equal(encoder(x, LENGTHS, trees).vector, encoder(x, LENGTHS, trees).vector)

@@ -4,7 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ordered_memory.config import ClassifierConfig, Experiment, LSTMConfig, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.config import (
+    ClassifierConfig,
+    CooperativeConfig,
+    Experiment,
+    GumbelTreeConfig,
+    LSTMConfig,
+    OrderedMemoryConfig,
+    SPINNConfig,
+    TrainingConfig,
+)
 from ordered_memory.tasks.listops import ListOpsConfig
 
 
@@ -13,6 +22,9 @@ def tiny(model: str = "ordered-memory", **training: Any) -> Experiment:
     encoders = {
         "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2),
         "lstm": LSTMConfig(hidden_size=6, num_layers=2, dropout=0.2),
+        "gumbel-tree": GumbelTreeConfig(hidden_size=6),
+        "rl-spinn": SPINNConfig(hidden_size=6, tracking_size=4),
+        "cooperative": CooperativeConfig(hidden_size=6, parser_size=4, ppo_updates=3),
     }
     return Experiment(
         model=model,

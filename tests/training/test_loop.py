@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +21,10 @@ from typing import Any, ClassVar, Literal
 import pytest
 import torch
 
+from ordered_memory import classifier
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import ClassifierConfig, Experiment, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example
 from ordered_memory.tasks.listops import ListOps
@@ -123,6 +125,7 @@ class Tournament:
     sentences: ClassVar[int] = 1
     labels = ("rock", "paper", "scissors")
     vocabulary = Vocabulary(labels)
+    sentences = 1
 
     def __init__(self, config: TournamentConfig) -> None:
         self.config = config
@@ -384,7 +387,7 @@ class TestNotFinite:
     def test_nothing_of_that_step_stays(self, tmp_path, made, where, value):
         def spoil(model: Classifier) -> Any:
             if where == "loss":
-                return model.register_forward_hook(lambda *given: given[-1]._replace(logits=given[-1].logits * value))
+                return model.head.register_forward_hook(lambda *given: given[-1] * value)
             return model.head[-1].bias.register_hook(lambda gradient: gradient * value)
 
         states, result = self.run(tmp_path, made, spoil)
@@ -399,8 +402,27 @@ class TestNotFinite:
         assert [record["skipped"] for record in metrics(tmp_path / "run")] == [1, 1, 1]
         assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
 
+    def test_an_update_that_is_not_finite_ends_the_steps_updates(self, tmp_path, made, monkeypatch):
+        """The first update stays, the second is spoilt, and the third is never asked for."""
+        states = []
+
+        def learn(self: CooperativeEncoder, *_: Any) -> Iterator[torch.Tensor]:
+            yield self.parser.query.sum()
+            states.append({name: value.clone() for name, value in made.model.state_dict().items()})
+            yield self.parser.query.sum() * math.nan
+            pytest.fail("asked to go on")
+
+        monkeypatch.setattr(CooperativeEncoder, "_learn", learn)
+        after_steps = []
+        listener = Listener(lambda _: after_steps.append(made.model.state_dict()["encoder.parser.query"].clone()))
+        result = train(tiny("cooperative"), tmp_path / "run", listener)
+        assert result["position"]["skipped"] == len(states) == 12
+        for after_first, after_step in zip(states, after_steps, strict=True):
+            assert torch.equal(after_first["encoder.parser.query"], after_step)
+        assert all(math.isfinite(record["training_loss"]) for record in metrics(tmp_path / "run"))
+
     def test_a_run_whose_every_step_is_spoilt_still_ends(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(loop, "cross_entropy", lambda logits, _: logits.sum() * math.nan)
+        monkeypatch.setattr(classifier, "cross_entropy", lambda logits, *_, **__: logits.sum(-1) * math.nan)
         result = train(tiny(), tmp_path / "run", Silent())
         assert result["position"]["skipped"] == result["position"]["step"] == 12
         json.dumps(metrics(tmp_path / "run"), allow_nan=False)
@@ -449,6 +471,26 @@ class TestSchedule:
         assert type(optimiser) is {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
         group = optimiser.param_groups[0]
         assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.1, 0.2), 0.3, 0.4)
+
+    def test_adadelta(self):
+        config = TrainingConfig(optimiser="adadelta", learning_rate=0.1, beta2=0.2, epsilon=0.3, weight_decay=0.4)
+        optimiser = loop.make_optimiser(config, torch.nn.Linear(1, 1))
+        assert type(optimiser) is torch.optim.Adadelta
+        group = optimiser.param_groups[0]
+        assert [group[name] for name in ("lr", "rho", "eps", "weight_decay")] == [0.1, 0.2, 0.3, 0.4]
+
+    def test_an_encoders_parameters_may_have_a_rate_of_their_own(self, tmp_path, made):
+        rates = []
+        listener = Listener(lambda _: rates.append([group["lr"] for group in made.optimiser.param_groups]))
+        config = tiny("cooperative", schedule="cosine", warmup=0.25)
+        train(config, tmp_path / "run", listener)
+        for step, (rate, parsers) in enumerate(rates):
+            assert rate == pytest.approx(learning_rate(config.training, step / 12, 1.0))
+            assert parsers == pytest.approx(config.encoder.parser_rate * rate)
+        names = {parameter: name for name, parameter in made.model.named_parameters()}
+        parser, other = ({names[one] for one in group["params"]} for group in reversed(made.optimiser.param_groups))
+        assert parser == {name for name in names.values() if name.startswith("encoder.parser.")}
+        assert parser | other == set(names.values())
 
 
 class TestEnd:
@@ -504,14 +546,14 @@ class TestEnd:
 
     def test_training_loss_is_the_mean_since_the_last_evaluation(self, tmp_path, monkeypatch):
         losses = []
-        cross_entropy = loop.cross_entropy
+        cross_entropy = classifier.cross_entropy
 
-        def keep(*arguments: Any) -> torch.Tensor:
-            loss = cross_entropy(*arguments)
-            losses.append(loss.item())
+        def keep(*arguments: Any, **options: Any) -> torch.Tensor:
+            loss = cross_entropy(*arguments, **options)
+            losses.append(loss.mean().item())
             return loss
 
-        monkeypatch.setattr(loop, "cross_entropy", keep)
+        monkeypatch.setattr(classifier, "cross_entropy", keep)
         train(tiny(evaluate_every=5), tmp_path / "run", Silent())
         means = [sum(losses[first:last]) / (last - first) for first, last in ((0, 5), (5, 10), (10, 12))]
         assert [record["training_loss"] for record in metrics(tmp_path / "run")] == pytest.approx(means)

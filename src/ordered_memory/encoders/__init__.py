@@ -3,11 +3,14 @@
 from typing import Any
 
 from ordered_memory.config import EncoderConfig
+from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.encoders.encoder import Encoder, Encoding, Outcome, Parse
+from ordered_memory.encoders.gumbel_tree import GumbelTreeEncoder
 from ordered_memory.encoders.lstm import LSTMEncoder
 from ordered_memory.encoders.on_lstm import ONLSTMEncoder
 from ordered_memory.encoders.ordered_memory import OrderedMemoryEncoder
 from ordered_memory.encoders.rrnet import RRNetEncoder
+from ordered_memory.encoders.spinn import SPINNEncoder
 from ordered_memory.encoders.transformer import TransformerEncoder
 from ordered_memory.encoders.tree_cell import TreeCellEncoder
 from ordered_memory.encoders.tree_lstm import TreeLSTMEncoder
@@ -24,6 +27,9 @@ ENCODERS: dict[str, Any] = {
     "tree-rnn": TreeRNNEncoder,
     "tree-lstm": TreeLSTMEncoder,
     "tree-cell": TreeCellEncoder,
+    "gumbel-tree": GumbelTreeEncoder,
+    "rl-spinn": SPINNEncoder,
+    "cooperative": CooperativeEncoder,
 }
 
 

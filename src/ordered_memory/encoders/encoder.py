@@ -54,3 +54,7 @@ class Encoder(nn.Module, ABC):
     @abstractmethod
     def parse(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None, **options: Any) -> Parse:
         """The same vector, and the tree behind it. Options are the encoder's own; it refuses what it does not know."""
+
+    def rate_scale(self, name: str) -> float:
+        """By how much the learning rate of the parameter of that name differs from the classifier's."""
+        return 1.0

@@ -148,7 +148,7 @@ class _Run:
         """One batch. A step whose loss or gradient is not finite is never applied, but counted."""
         position = self.position
         for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(self.config, self.share_done, position.rate_scale)
+            group["lr"] = group["scale"] * learning_rate(self.config, self.share_done, position.rate_scale)
         batch = self.training_set.batch(indices, self.model)
         first: float | None = None
         for loss in self.model.losses(batch):
@@ -243,14 +243,19 @@ class _Run:
 
 
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """The optimiser that the config names; parameters that learn at another rate are a group of their own."""
+    groups: dict[float, list[torch.nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        part, _, inner = name.partition(".")
+        scale = model.encoder.rate_scale(inner) if isinstance(model, Classifier) and part == "encoder" else 1.0
+        groups.setdefault(scale, []).append(parameter)
+    parameters = [{"params": members, "scale": scale} for scale, members in groups.items()]
+    rate, epsilon, decay = config.learning_rate, config.epsilon, config.weight_decay
+    if config.optimiser == "adadelta":
+        return torch.optim.Adadelta(parameters, rate, rho=config.beta2, eps=epsilon, weight_decay=decay)
     kinds: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kinds[config.optimiser](
-        model.parameters(),
-        lr=config.learning_rate,
-        betas=(config.beta1, config.beta2),
-        eps=config.epsilon,
-        weight_decay=config.weight_decay,
-    )
+    betas = (config.beta1, config.beta2)
+    return kinds[config.optimiser](parameters, rate, betas=betas, eps=epsilon, weight_decay=decay)
 
 
 def learning_rate(config: TrainingConfig, share_done: float, rate_scale: float) -> float:
