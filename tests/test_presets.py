@@ -23,10 +23,12 @@ def test_each_preset_makes_each_model(name, model):
     assert experiment.model == model
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
     task = TASKS[experiment.task](experiment.data)
-    made = Classifier(task.vocabulary, task.labels, model, experiment.encoder, experiment.classifier)
-    text = "[MAX 2 [MIN 4 7 ] 0 ]"
-    trees = [task.gold_tree(text.split())] if made.encoder.trees == "gold" else None
-    assert made.predict(text, trees=trees).label in task.labels
+    made = Classifier(
+        task.vocabulary, task.labels, model, experiment.encoder, experiment.classifier, sentences=task.sentences
+    )
+    texts = {"listops": ["[MAX 2 [MIN 4 7 ] 0 ]"], "logic": ["( a ( and b ) )", "( not a )"]}[task.name]
+    tokens, trees = zip(*map(task.sentence, texts), strict=True)
+    assert made.predict(*tokens, trees=trees).label in task.labels
 
 
 def test_another_model_changes_the_encoder_only():

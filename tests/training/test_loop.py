@@ -125,7 +125,6 @@ class Tournament:
     sentences: ClassVar[int] = 1
     labels = ("rock", "paper", "scissors")
     vocabulary = Vocabulary(labels)
-    sentences = 1
 
     def __init__(self, config: TournamentConfig) -> None:
         self.config = config
