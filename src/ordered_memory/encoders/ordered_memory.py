@@ -29,8 +29,7 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> Encoding:
-        _, state = self.memory(embedded, lengths=lengths)
-        return Encoding(state.M_hat[0, :, -1])
+        return Encoding(self.memory.last_state(embedded, lengths=lengths).M_hat[0, :, -1])
 
     def parse(  # type: ignore[override]
         self, embedded: Tensor, lengths: Tensor, pointer: Pointer = "soft", num_slots: int | None = None

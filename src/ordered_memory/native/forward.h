@@ -286,7 +286,7 @@ private:
         const Index next = share.active(t + 1);
         for (size_t r = 0; r < step.rows.size(); ++r) {
             const Row<T>& row = step.rows[r];
-            copy(static_cast<T*>(call.output) + row.token * D, candidate(row, N - 1), D);
+            if (call.output) copy(static_cast<T*>(call.output) + row.token * D, candidate(row, N - 1), D);
             if (call.pointers) copy(static_cast<T*>(call.pointers) + row.token * N, row.p, N);
             if (Index(r) < next) continue;
             const Index number = share.rows[r];
