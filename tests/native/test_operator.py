@@ -187,6 +187,19 @@ class TestThreadsAndMemory:
         native.release_memory()
         assert library.om_pooled() == 0
 
+    def test_a_float32_tape_from_the_pool_is_far_less_than_half_of_a_float64_one(self):
+        library = operator._library()
+        library.om_pooled.restype = ctypes.c_int64
+        sizes = {}
+        for dtype in (torch.float32, torch.float64):
+            om = layer(4, 64, 8, dtype=dtype, threshold=0.0)
+            native.release_memory()
+            om.last_state(torch.randn(120, 32, 4, dtype=dtype))  # the graph is let go at once, and so is the tape
+            gc.collect()
+            sizes[dtype] = library.om_pooled()
+        native.release_memory()
+        assert sizes[torch.float64] > 2.3 * sizes[torch.float32]
+
     def test_a_long_sequence_through_one_row(self):
         om = layer(2, 8, 4, dtype=torch.float32).eval()
         with torch.no_grad():
