@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make run     watch Ordered Memory learn ListOps from nothing, beside an LSTM (about five minutes)"
 	@echo "make test    run the tests"
-	@echo "make bench   measure the native engine beside memory.py (about twenty minutes on an idle machine)"
+	@echo "make bench   measure the native engine beside memory.py (about twelve minutes on an idle machine)"
 	@echo "make check   run the linters and the type checker"
 	@echo "make format  format the code"
 	@echo "make clean   remove the virtual environment"

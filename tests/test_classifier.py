@@ -383,7 +383,7 @@ class TestDamage:
         [
             ({"format": 2}, "not a checkpoint that this version"),
             ({"format": "(absent)"}, "not a checkpoint that this version"),
-            ({"model": "transformer"}, "model is 'transformer', and must be one of ordered-memory, lstm"),
+            ({"model": "perceptron"}, "model is 'perceptron', and must be one of ordered-memory, lstm"),
             ({"model": []}, r"model is \[\], and must be one of"),
             ({"encoder": {"hidden_sizes": 6}}, "encoder: unknown key 'hidden_sizes': did you mean 'hidden_size'"),
             ({"encoder": {"hidden_size": 0}}, "encoder: hidden_size is 0"),

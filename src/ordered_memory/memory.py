@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import torch
@@ -303,8 +303,20 @@ class OrderedMemory(nn.Module):
             pointer: ``"hard"`` puts all weight on the likeliest slot. It is for inference: no gradient reaches the
                 pointer, and what the model computes changes wherever its pointer is not yet sharp.
         """
-        batch, outputs, _, last = self._read(x, state, lengths, num_slots, pointer, keep=())
-        return batch.restore(outputs), last
+        batch, kept, last = self._read(x, state, lengths, num_slots, pointer, keep=("output",))
+        return batch.restore(_beside(kept["output"])), last
+
+    def last_state(
+        self,
+        x: Tensor | PackedSequence,
+        state: State | None = None,
+        *,
+        lengths: Tensor | None = None,
+        num_slots: int | None = None,
+        pointer: Pointer = "soft",
+    ) -> State:
+        """The state after the last token alone: at inference memory does not grow with length, as no output is kept."""
+        return self._read(x, state, lengths, num_slots, pointer, keep=())[2]
 
     def read(
         self,
@@ -316,8 +328,8 @@ class OrderedMemory(nn.Module):
         pointer: Pointer = "soft",
     ) -> Reading[Sequence]:
         """As ``forward``, with the pointer of every step: what trees are induced from."""
-        batch, outputs, (p,), last = self._read(x, state, lengths, num_slots, pointer, keep=("p",))
-        return Reading(batch.restore(outputs), last, batch.pad(p))
+        batch, kept, last = self._read(x, state, lengths, num_slots, pointer, keep=("output", "p"))
+        return Reading(batch.restore(_beside(kept["output"])), last, batch.pad(_stacked(kept["p"])))
 
     def trace(
         self,
@@ -329,9 +341,9 @@ class OrderedMemory(nn.Module):
         pointer: Pointer = "soft",
     ) -> Trace:
         """Pointer, memory and candidates of every step: T x N x D numbers a row, twice."""
-        batch, outputs, kept, _ = self._read(x, state, lengths, num_slots, pointer, keep=("p", "M", "M_hat"))
-        p, M, M_hat = (batch.pad(values) for values in kept)
-        return Trace(p, M, M_hat, batch.pad(outputs[None])[0])
+        batch, kept, _ = self._read(x, state, lengths, num_slots, pointer, keep=("output", "p", "M", "M_hat"))
+        p, M, M_hat = (batch.pad(_stacked(kept[name])) for name in ("p", "M", "M_hat"))
+        return Trace(p, M, M_hat, batch.pad(_beside(kept["output"])[None])[0])
 
     def _read(
         self,
@@ -341,8 +353,8 @@ class OrderedMemory(nn.Module):
         num_slots: int | None,
         pointer: Pointer,
         keep: tuple[str, ...],
-    ) -> tuple[_Batch, Tensor, list[Tensor], State]:
-        """Runs every direction; gives the outputs and what ``keep`` names of each state, packed, and the last state."""
+    ) -> tuple[_Batch, dict[str, list[Tensor]], State]:
+        """Runs every direction; gives what ``keep`` names of each step, packed, by direction, and the last state."""
         if pointer not in ("soft", "hard"):
             raise ValueError(f"pointer must be 'soft' or 'hard', got {pointer!r}")
         if pointer == "hard" and self.training:
@@ -356,21 +368,17 @@ class OrderedMemory(nn.Module):
             raise ValueError(f"num_slots must be greater than zero, got {N}")
 
         native = self._is_native(next(self.parameters()))
-        outputs, kept, last = [], [], []
+        kept: dict[str, list[Tensor]] = {name: [] for name in keep}
+        last = []
         for number, direction in enumerate(self.directions):
             order = batch.reversal() if number else slice(None)
             start = None if state is None else State(*(part[number] for part in state))
             run = self._native if native and "M" not in keep else self._readable
-            (output, *values), end = run(direction, batch.data[order], batch.sizes, start, N, pointer, keep)
-            outputs.append(output[order])
-            kept.append([value[order] for value in values])
+            values, end = run(direction, batch.data[order], batch.sizes, start, N, pointer, keep)
+            for name, value in zip(keep, values, strict=True):
+                kept[name].append(value[order])
             last.append(end)
-        return (
-            batch,
-            torch.cat(outputs, -1),
-            [torch.stack(values) for values in zip(*kept, strict=True)],
-            batch.unsort(State(*(torch.stack(parts) for parts in zip(*last, strict=True)))),
-        )
+        return batch, kept, batch.unsort(State(*(_stacked(parts) for parts in zip(*last, strict=True))))
 
     def _readable(
         self,
@@ -382,10 +390,10 @@ class OrderedMemory(nn.Module):
         pointer: Pointer,
         keep: tuple[str, ...],
     ) -> tuple[list[Tensor], State]:
-        """One direction, in this file: the outputs and what is kept of each step, and the state as each row ends."""
+        """One direction, in this file: what is kept of each step, and the state as each row ends."""
         steps, ended = [], []
         for rows_after, now in zip([*sizes[1:], 0], direction(inputs, sizes, state, N, pointer), strict=True):
-            steps.append((now.M_hat[:, -1], *(getattr(now, name) for name in keep)))
+            steps.append([now.M_hat[:, -1] if name == "output" else getattr(now, name) for name in keep])
             ended.append(State(*(part[rows_after:] for part in now)))
         last = (torch.cat(parts) for parts in zip(*ended[::-1], strict=True))  # the shortest rows ended first
         return [torch.cat(parts) for parts in zip(*steps, strict=True)], State(*last)
@@ -400,11 +408,11 @@ class OrderedMemory(nn.Module):
         pointer: Pointer,
         keep: tuple[str, ...],
     ) -> tuple[list[Tensor], State]:
-        """The same by the native engine, which can keep pointers, and no more."""
+        """The same by the native engine, which can keep outputs and pointers, and no more."""
         from ordered_memory import native
 
-        output, p, last = native.read(direction, inputs, sizes, state, N, pointer, bool(keep), self.recompute)
-        return [output, p][: 1 + len(keep)], last
+        found, last = native.read(direction, inputs, sizes, state, N, pointer, keep, self.recompute)
+        return found, last
 
     def _is_native(self, weight: Tensor) -> bool:
         """Whether the native engine takes the call; one warning where it could be had and is not."""
@@ -413,6 +421,17 @@ class OrderedMemory(nn.Module):
         from ordered_memory import native
 
         return bool(native.supports(weight.device, weight.dtype, self.backend == "native"))
+
+
+def _beside(outputs: list[Tensor]) -> Tensor:
+    """The outputs of all directions as one; without a copy where there is one direction."""
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
+
+
+def _stacked(parts: Iterable[Tensor]) -> Tensor:
+    """The parts with a leading axis that counts directions; without a copy where there is one direction."""
+    parts = list(parts)
+    return parts[0][None] if len(parts) == 1 else torch.stack(parts)
 
 
 class _Batch(NamedTuple):
@@ -448,9 +467,10 @@ class _Batch(NamedTuple):
             if lengths is not None:
                 raise ValueError("lengths are for batches: cut an unbatched sequence to its length instead")
             return cls(x, [1] * len(x), "unbatched", None, batch_first, len(x))
-        if lengths is None:
+        lengths = None if lengths is None else cls._checked(lengths, *x.shape[:2])
+        if lengths is None or (not torch.compiler.is_compiling() and bool((lengths == len(x)).all()) and len(lengths)):
             return cls(x.flatten(0, 1), [x.shape[1]] * len(x), "full", None, batch_first, len(x))
-        packed = pack_padded_sequence(x, cls._checked(lengths, *x.shape[:2]), enforce_sorted=False)
+        packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
         return cls(packed.data, packed.batch_sizes.tolist(), "padded", packed, batch_first, len(x))
 
     @staticmethod

@@ -8,8 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from ordered_memory.bench import measure, run
-from ordered_memory.bench.cases import Case, cases
+from ordered_memory.bench import document, measure, run
+from ordered_memory.bench.cases import RIVALS, Case, cases
 from ordered_memory.errors import InputError
 
 TINY = Case("tiny", hidden_size=8, num_slots=4, rows=3, tokens=6)
@@ -83,3 +83,45 @@ def test_memory_of_a_step_is_measured_in_a_process_of_its_own():
 def test_an_unknown_case(tmp_path):
     with pytest.raises(InputError, match="--only chess"):
         run.bench(tmp_path, None, quick=True, only="chess", console=Console(file=io.StringIO()))
+
+
+def test_a_slow_action_is_not_repeated_beyond_its_time():
+    calls = []
+    assert len(measure.best_of(50, lambda: calls.append(1), seconds=0.0)) == 1
+    assert len(calls) == 1
+    measure.best_of(3, lambda: calls.append(1), seconds=60.0)
+    assert len(calls) == 1 + 4
+
+
+def test_evaluation_is_compared_on_the_same_sequences():
+    speed = measure.evaluation("listops-demo", 12, 5)
+    assert speed is not None
+    assert (speed.sequences, speed.few) == (12, 5)
+    assert speed.ratio == speed.readable / speed.native
+
+
+def test_rivals_stand_beside_their_cases():
+    names = {case.name for case in cases("listops-demo")}
+    assert set(RIVALS) <= names
+    speeds = [measure.Speed(1, 2.0, 3.0, 0.5, 0.1)]
+    comparison = measure.Comparison(Case("1 row of 250, training", "sharp"), 0.0, TINY.work(), speeds)
+    console = Console(file=io.StringIO(), width=200)
+    run.show(comparison, console)
+    assert "6.0 x every cell" in console.file.getvalue()
+    assert "CRvNN 34 x" in console.file.getvalue()
+    values = run.plain(comparison)
+    assert values["rivals"] == {"EBT-GRC": 3.3, "CRvNN": 34.0}
+    assert "EBT-GRC 3.3, CRvNN 34" in document._cases([values])
+
+
+def test_the_whole_benchmark_ends_and_its_page_is_rendered(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "cases", lambda _: [TINY])
+    monkeypatch.setattr(run, "GROWTH", {"tokens": (3, 6), "rows": (1, 2)})
+    monkeypatch.setattr(run, "evaluation", lambda *_: measure.EvaluationSpeed(10, 1.0, 5, 3.0, 0.5))
+    for module in (run, measure):
+        monkeypatch.setattr(module, "sgemm_peak", lambda: 1e9)
+        monkeypatch.setattr(module, "peak_memory", lambda case, *_, **__: case.tokens << 20)
+    assert run.bench(tmp_path, None, quick=False, only="", console=Console(file=io.StringIO(), width=200))
+    page = document.page(json.loads((tmp_path / "bench.json").read_text()))
+    assert "on the first 5 of them that is 6.0 times" in page
+    assert "6.0 MB" in page

@@ -3,6 +3,11 @@
 import copy
 import ctypes
 import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 import torch
@@ -182,6 +187,19 @@ class TestThreadsAndMemory:
         native.release_memory()
         assert library.om_pooled() == 0
 
+    def test_a_float32_tape_from_the_pool_is_far_less_than_half_of_a_float64_one(self):
+        library = operator._library()
+        library.om_pooled.restype = ctypes.c_int64
+        sizes = {}
+        for dtype in (torch.float32, torch.float64):
+            om = layer(4, 64, 8, dtype=dtype, threshold=0.0)
+            native.release_memory()
+            om.last_state(torch.randn(120, 32, 4, dtype=dtype))  # the graph is let go at once, and so is the tape
+            gc.collect()
+            sizes[dtype] = library.om_pooled()
+        native.release_memory()
+        assert sizes[torch.float64] > 2.3 * sizes[torch.float32]
+
     def test_a_long_sequence_through_one_row(self):
         om = layer(2, 8, 4, dtype=torch.float32).eval()
         with torch.no_grad():
@@ -257,7 +275,7 @@ class TestOperator:
         tensors = [torch.randn(5, 4, dtype=torch.float64) for _ in range(2)]
         om = layer(3, 4, 3)
         tensors.append(torch.cat([p.flatten() for p in operator._parameters(om.directions[0])]).detach())
-        switches = operator.Switches(3, 2, 0, 0, 0, 1, 0, 1)
+        switches = operator.Switches(3, 2, 0, 0, 0, 1, 0, 1, 1)
         arguments = ([t.requires_grad_() for t in tensors], sizes, torch.zeros(1, dtype=torch.int64), list(switches))
         torch.library.opcheck(
             operator._read, (*arguments, [1e-5, 0.0, 0.0]), test_utils=("test_schema", "test_faketensor")
@@ -318,6 +336,46 @@ class TestOperator:
         om = layer(3, 4, 3)
         parameters = torch.cat([p.flatten() for p in operator._parameters(om.directions[0])]).detach()
         tensors = [torch.randn(1, 4, dtype=torch.float64), torch.randn(1, 4, dtype=torch.float64), parameters]
-        switches = list(operator.Switches(3, 1, 0, 0, 0, 1, 0, 0))
+        switches = list(operator.Switches(3, 1, 0, 0, 0, 1, 0, 1, 0))
         with pytest.raises(RuntimeError, match="record of the forward pass is gone"):
             operator._read_backward([None] * 5, tensors, sizes, seed, torch.tensor([10**9]), switches, [1e-5, 0.0, 0.0])
+
+
+class TestPieces:
+    """Where no gradients are wanted, a sequence is read piece by piece, and memory does not grow with its length."""
+
+    @given(problems(), st.booleans(), st.sampled_from([1, 2, 5]))
+    @settings(max_examples=30)
+    def test_pieces_change_nothing_but_the_rounding_of_torch_s_own_products(self, problem, with_state, steps):
+        om, x, lengths = problem
+        with torch.no_grad():
+            state = om.read(x, lengths=lengths).state if with_state else None
+            whole = om.read(x, state, lengths=lengths)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(operator, "STEPS_OF_A_PIECE", steps)
+                patch.setattr(operator, "TOKENS_OF_A_PIECE", 1)
+                cut = om.read(x, state, lengths=lengths)
+                last = om.last_state(x, state, lengths=lengths)
+        torch.testing.assert_close([cut.output, cut.p], [whole.output, whole.p], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(list(cut.state), list(whole.state), rtol=1e-9, atol=1e-9)
+        assert all(torch.equal(alone, part) for alone, part in zip(last, cut.state, strict=True))
+
+    def test_memory_does_not_grow_with_length(self):
+        """In a process of its own, by the most that it ever held: 100,000 tokens need no more than 10,000."""
+        code = textwrap.dedent("""
+            import torch
+            from ordered_memory import OrderedMemory
+            from ordered_memory.bench.measure import most_memory
+            torch.set_num_threads(1)
+            om, x = OrderedMemory(32, 32, 4, backend="native").eval(), torch.randn(100_000, 32)
+            with torch.no_grad():
+                om.last_state(x[:10_000])
+                before = most_memory()
+                state = om.last_state(x)
+            assert state.M_hat.isfinite().all()
+            print(most_memory() - before)
+        """)
+        environment = os.environ | {"PYTHONPATH": str(Path(native.__file__).parents[2])}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        whole = 100_000 * 32 * 4  # bytes of one more tensor of the size of the input
+        assert int(done.stdout) < whole / 4

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ordered_memory import __version__, atomic, native
-from ordered_memory.bench.cases import Case, cases
+from ordered_memory.bench.cases import RIVALS, Case, cases
 from ordered_memory.bench.document import GROWTH_HEADS, growth_cells
-from ordered_memory.bench.measure import GROWTH, Comparison, compare, growth, peak_memory, sgemm_peak
+from ordered_memory.bench.measure import GROWTH, Comparison, compare, evaluation, growth, peak_memory, sgemm_peak
 from ordered_memory.errors import InputError
 from ordered_memory.training.loop import commit
 
@@ -45,6 +45,8 @@ def bench(out: Path, checkpoint: str | None, quick: bool, only: str, console: Co
         figures["cases"] = [plain(comparison) for comparison in comparisons]
         atomic.write_json(out / "bench.json", figures)
     if not only:
+        figures["evaluation"] = show_evaluation(checkpoint or "listops-demo", quick, console)
+        atomic.write_json(out / "bench.json", figures)
         figures["peak_memory"] = memory(console)
         atomic.write_json(out / "bench.json", figures)
         figures["growth"] = {
@@ -88,6 +90,8 @@ def plain(comparison: Comparison) -> dict[str, Any]:
         values["case"]["checkpoint"] = Path(comparison.case.checkpoint).name  # where it lay is nobody's business
     for speed, made in zip(values["speeds"], comparison.speeds, strict=True):
         speed["ratio"] = made.ratio
+    if comparison.case.name in RIVALS:
+        values["rivals"] = RIVALS[comparison.case.name]
     return values
 
 
@@ -102,10 +106,29 @@ def show(comparison: Comparison, console: Console) -> None:
         console.print(
             f"{name:<42} {speed.threads} threads {work.cells:6.2f} cells a token "
             f"{1e3 * speed.readable:9.1f} ms {1e3 * speed.native:8.1f} ms {speed.ratio:7.1f} x "
-            f"({speed.every_cell / speed.native:6.1f} x every cell) {100 * speed.share_of_peak:4.0f}% of peak",
+            f"({speed.ratio_to_every_cell:6.1f} x every cell) {100 * speed.share_of_peak:4.0f}% of peak",
             highlight=False,
             soft_wrap=True,
         )
+
+    if case.name in RIVALS:
+        rivals = ", ".join(f"{name} {multiple:g} x" for name, multiple in RIVALS[case.name].items())
+        console.print(f"    beside it, as published, against every cell: {rivals}", highlight=False, soft_wrap=True)
+
+
+def show_evaluation(checkpoint: str, quick: bool, console: Console) -> dict[str, Any] | None:
+    """Evaluation of test sequences, induction of their trees included."""
+    speed = evaluation(checkpoint, *((200, 50) if quick else (10_000, 1_000)))
+    if speed is None:
+        console.print("[red]evaluation: no speed, for the two DISAGREE in answers or trees[/]")
+        return None
+    console.print(
+        f"evaluation of {speed.sequences:,} sequences, trees included: {speed.seconds:.1f} s; "
+        f"of the first {speed.few:,}: {speed.readable:.1f} s {speed.native:.2f} s {speed.ratio:.1f} x",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return {**dataclasses.asdict(speed), "ratio": speed.ratio}
 
 
 def memory(console: Console) -> dict[str, int]:

@@ -30,7 +30,7 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        _, state = self.memory(embedded, lengths=lengths, num_slots=self._slots(None))
+        state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
         return Encoding(state.M_hat[0, :, -1])
 
     def parse(  # type: ignore[override]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "product.h"
 
@@ -66,21 +67,51 @@ inline void layer_norm_backward(T* __restrict grad, const T* __restrict normal, 
     for (Index d = 0; d < n; ++d) grad[d] = scale * (grad[d] * weight[d] - sum - normal[d] * product);
 }
 
+// What a forward pass leaves for backward is most of the memory of training, so float32 is kept in 16 bits, as steps
+// between the least and the largest number of a row: gradients are then off by about 1e-5 of the largest at most.
+template <class T> using Brief = std::conditional_t<std::is_same_v<T, float>, uint16_t, T>;
+
+template <class T> struct Range {
+    T least = 0, step = 1;
+};
+
+template <class T> inline Range<T> shorten(Brief<T>* __restrict to, const T* __restrict from, Index n) {
+    if constexpr (std::is_same_v<T, Brief<T>>) {
+        copy(to, from, n);
+        return {};
+    } else {
+        constexpr T STEPS = 65535;
+        T least = from[0], most = from[0];
+        for (Index d = 0; d < n; ++d) {
+            least = from[d] < least ? from[d] : least;
+            most = from[d] > most ? from[d] : most;
+        }
+        const T step = (most - least) / STEPS, in_steps = most > least ? STEPS / (most - least) : T(0);
+        for (Index d = 0; d < n; ++d) to[d] = Brief<T>(int32_t((from[d] - least) * in_steps + T(0.5)));
+        return {least, step};
+    }
+}
+template <class T> inline void lengthen(T* __restrict to, const Brief<T>* __restrict from, Range<T> range, Index n) {
+    for (Index d = 0; d < n; ++d) to[d] = range.least + range.step * T(from[d]);
+}
+
 // Numbers of which many are zero and none is less (a relu gave them): which are more than zero, and those alone.
 template <class T> struct Sparse {
     uint64_t* bits;
-    T* values;
+    Brief<T>* values;
+    Range<T> range;
 
     static Index words(Index n) { return (n + 63) / 64; }
 
-    // Gives how many were written; there must be room for n.
-    Index pack(const T* __restrict from, Index n) {
+    // Gives how many were written; there must be room for n, here and for the row that is shortened first.
+    Index pack(const T* __restrict from, Index n, Brief<T>* __restrict brief) {
+        range = shorten(brief, from, n);
         Index count = 0;
         for (Index start = 0; start < n; start += 64) {
             uint64_t word = 0;
             for (Index j = start; j < std::min(start + 64, n); ++j) {
                 const bool more = from[j] > 0;
-                values[count] = from[j];
+                values[count] = brief[j];
                 count += more;
                 word |= uint64_t(more) << (j - start);
             }
@@ -89,11 +120,12 @@ template <class T> struct Sparse {
         return count;
     }
     void unpack(T* __restrict to, Index n) const {
-        const T* next = values;
+        const Brief<T>* next = values;
         for (Index start = 0; start < n; start += 64) {
             uint64_t word = bits[start / 64];
             for (Index j = start; j < std::min(start + 64, n); ++j, word >>= 1) {
-                const T value = *next;  // read in any case, and no branch: nobody can foresee these bits
+                // Read in any case, and no branch: nobody can foresee these bits. More than zero it stays.
+                const T value = std::max(range.least + range.step * T(*next), std::numeric_limits<T>::min());
                 to[j] = word & 1 ? value : T(0);
                 next += word & 1;
             }

@@ -11,8 +11,8 @@ template <class T> class Backward {
     const Index D, N, hidden;
     Forward<T> forward;
     Arena keep, scratch;           // for the whole call; emptied at every step
-    std::vector<T> total;          // this thread's gradient of all parameters
-    const Parameters<T> grad;      // where each lies in `total`
+    Arena memories;                // of a few steps, written again
+    const Parameters<T> grad;      // this thread's gradients of all parameters
     // Of each row: gradients of M and M_hat after the current step, known and stored for slots from `known` up, zero
     // above them; and that of cp, by the mask of the next step.
     T *grad_M, *grad_M_hat, *grad_cp;
@@ -24,13 +24,13 @@ template <class T> class Backward {
     OuterProduct<T> outer_product;
 
 public:
-    Backward(const Model<T>& m, Share<T>& s)
-        : model(m), share(s), D(m.D), N(m.N), hidden(m.hidden), forward(m, s), total(m.at.size, T(0)),
-          grad(total.data(), m.call), known(s.rows.size(), m.N) {
+    // Gradients of parameters are added to `total`.
+    Backward(const Model<T>& m, Share<T>& s, T* total)
+        : model(m), share(s), D(m.D), N(m.N), hidden(m.hidden), forward(m, s), grad(total, m.call),
+          known(s.rows.size(), m.N) {
         const Index rows = share.rows.size();
         grad_M = keep.take<T>(rows * N * D), grad_M_hat = keep.take<T>(rows * N * D), grad_cp = keep.take<T>(rows * N);
     }
-    const std::vector<T>& parameters() const { return total; }
 
     void run() {
         const Index steps = share.lengths.empty() ? 0 : share.lengths[0];
@@ -38,7 +38,11 @@ public:
         Step<T> given;
         const Step<T>* start = forward.start(given);
         if (!segment) {
-            for (Index t = steps; t-- > 0;) retreat(t ? &share.steps[t - 1] : start, share.steps[t], t);
+            if (steps) write_again(steps - 1);
+            for (Index t = steps; t-- > 0;) {
+                if (t && forward.keeps_memory(t)) write_again(t - 1);
+                retreat(t ? &share.steps[t - 1] : start, share.steps[t], t);
+            }
         } else {
             Arena arena;
             std::vector<Step<T>> again;
@@ -59,6 +63,16 @@ private:
     T* of_M(Index r, Index slot) { return grad_M + (r * N + slot) * D; }
     T* of_M_hat(Index r, Index slot) { return grad_M_hat + (r * N + slot) * D; }
     T* of_x(Index token) { return static_cast<T*>(model.call.grad_x) + token * D; }
+
+    // The memory of step `last` and of those before it, back to one whose memory the tape has.
+    void write_again(Index last) {
+        memories.reset();
+        Index t = last;
+        while (!forward.keeps_memory(t)) --t;
+        for (++t; t <= last; ++t)
+            for (size_t r = 0; r < share.steps[t].rows.size(); ++r)
+                forward.write(share.steps[t - 1].rows[r], share.steps[t].rows[r], memories);
+    }
 
     void retreat(const Step<T>* before, const Step<T>& step, Index t) {
         scratch.reset();
@@ -167,7 +181,10 @@ private:
         const T cp = row.cp[slot], rest = T(1) - cp;
         const Moments<T> m = step.cell_moments[cell];
         const T* x = model.x + row.token * D;
-        const T* gates = step.gates + cell * hidden;
+        T* gates = scratch_row(2);
+        for (Index gate = 0; gate < hidden / D; ++gate)
+            lengthen(gates + gate * D, step.gates + cell * hidden + gate * D,
+                     step.gate_ranges[cell * (hidden / D) + gate], D);
         const T* below_here = below(row, slot);
         const T* here = forward.memory(row, slot);
         const T *v = gates, *h = gates + D, *c = gates + 2 * D, *u = gates + 3 * D;
@@ -333,7 +350,7 @@ private:
 
     std::vector<T> rows_of_scratch;
     T* scratch_row(Index number) {
-        rows_of_scratch.resize(2 * D);
+        rows_of_scratch.resize(2 * D + hidden);
         return rows_of_scratch.data() + number * D;
     }
 };

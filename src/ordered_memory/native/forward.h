@@ -16,6 +16,7 @@ template <class T> class Forward {
     Arena starts;       // cumulative pointer of a given state
     Arena turns[2];     // the states of this step and the one before, where no tape is kept
     Step<T> recent[2];
+    std::vector<Brief<T>> brief_row;
 
 public:
     Forward(const Model<T>& m, Share<T>& s, Member<T> hand = Member<T>())
@@ -42,9 +43,10 @@ public:
             const bool whole = call.keep && !call.segment;
             const bool boundary = call.keep && call.segment && (t + 1) % call.segment == 0;
             Step<T>& after = whole ? share.steps[t] : boundary ? share.steps[t / call.segment] : recent[t % 2];
-            if (!whole) turns[t % 2].reset();
+            turns[t % 2].reset();
             Arena& states = whole || boundary ? share.arena : turns[t % 2];
-            advance(before, after, t, states, whole ? share.arena : scratch);
+            Arena& memories = whole && !keeps_memory(t) ? turns[t % 2] : states;
+            advance(before, after, t, states, memories, whole ? share.arena : scratch);
             if (member.first()) finish(after, t);
             before = &after;
         }
@@ -54,7 +56,7 @@ public:
     void again(const Step<T>* before, Index from, Index to, std::vector<Step<T>>& steps, Arena& arena) {
         steps.resize(to - from);
         for (Index t = from; t < to; ++t) {
-            advance(before, steps[t - from], t, arena, arena);
+            advance(before, steps[t - from], t, arena, arena, arena);
             before = &steps[t - from];
         }
     }
@@ -106,8 +108,17 @@ public:
         return T(1);
     }
 
+    // A tape keeps the memory of every fourth step only; between them backward writes it again, from the candidates.
+    static bool keeps_memory(Index t) { return t % 4 == 0; }
+
+    void write(const Row<T>& was, Row<T>& row, Arena& memories) const {
+        T* M = memories.take<T>((N - row.low) * D);
+        row.M = M;
+        for (Index i = row.low; i < N; ++i, M += D) lerp(M, memory(was, i), candidate(was, i), row.rcp[i], D);
+    }
+
 private:
-    void advance(const Step<T>* before, Step<T>& after, Index t, Arena& states, Arena& activations) {
+    void advance(const Step<T>* before, Step<T>& after, Index t, Arena& states, Arena& memories, Arena& activations) {
         scratch.reset();
         const Index rows = share.active(t);
         after.rows.assign(rows, Row<T>{});
@@ -117,7 +128,7 @@ private:
         T* beta = score(*before, after);  // eq. 8-9
         for (Index r = 0; r < rows; ++r) {
             point(before->rows[r], after.rows[r], beta + r * N, states);  // eq. 2-4, 10-11
-            write(before->rows[r], after.rows[r], states);               // eq. 5
+            write(before->rows[r], after.rows[r], memories);             // eq. 5
         }
         arrange(after);
         compose(after, states, activations);  // eq. 6-7
@@ -182,12 +193,6 @@ private:
         row.p = p, row.cp = cp, row.rcp = rcp;
     }
 
-    void write(const Row<T>& was, Row<T>& row, Arena& states) {
-        T* M = states.take<T>((N - row.low) * D);
-        row.M = M;
-        for (Index i = row.low; i < N; ++i, M += D) lerp(M, memory(was, i), candidate(was, i), row.rcp[i], D);
-    }
-
     // Puts the step's cells into waves.
     void arrange(Step<T>& step) {
         auto count = [&](Index r) { return N - step.rows[r].first; };
@@ -208,11 +213,15 @@ private:
         if (cells == 0) return;
         for (Row<T>& row : step.rows) row.M_hat = states.take<T>((N - row.first) * D);
         T* input = scratch.take<T>(cells * D);
-        step.gates = activations.take<T>(cells * hidden);
-        step.cell_moments = activations.take<Moments<T>>(cells);
-        T* units = model.gated ? scratch.take<T>(cells * hidden) : step.gates;
-        Arena* keep = model.gated && &activations != &scratch ? &activations : nullptr;
-        if (keep) step.hidden = keep->take<Sparse<T>>(cells);
+        T* units = scratch.take<T>(cells * hidden);
+        T* gates = model.gated ? scratch.take<T>(step.wave[1] * hidden) : nullptr;  // of one wave
+        Arena* keep = &activations != &scratch ? &activations : nullptr;
+        if (keep) {
+            step.gates = keep->take<Brief<T>>(cells * hidden);
+            step.gate_ranges = keep->take<Range<T>>(cells * hidden / D);
+            step.cell_moments = keep->take<Moments<T>>(cells);
+            if (model.gated) step.hidden = keep->take<Sparse<T>>(cells);
+        }
         const Index waves = step.wave.size() - 1;
         for (Index k = 0; k < waves; ++k)
             for (Index cell = step.wave[k]; cell < step.wave[k + 1]; ++cell) {
@@ -221,11 +230,11 @@ private:
                 model.cell_dropout.apply(input + cell * D, D, Site::CELL_INPUT, row.token, row.first + k, D);
             }
         member.multiply(cells, input, D, model.memory, units, hidden, Start::BIAS, model.at.inner_bias);
-        for (Index k = 0; k < waves; ++k) wave(step, k, input, units, keep);
+        for (Index k = 0; k < waves; ++k) wave(step, k, input, units, gates, keep);
     }
 
-    // The k-th cell of every row that has so many; hidden units are kept where there is an arena for them.
-    void wave(Step<T>& step, Index k, T* input, T* all_units, Arena* keep) {
+    // The k-th cell of every row that has so many; hidden units and gates are kept where there is an arena for them.
+    void wave(Step<T>& step, Index k, T* input, T* all_units, T* gates, Arena* keep) {
         const Index start = step.wave[k], rows = step.wave[k + 1] - start;
         T* pre = all_units + start * hidden;
         for (Index i = 0; i < rows; ++i) {
@@ -241,23 +250,33 @@ private:
                 for (Index d = 0; d < hidden; ++d) units[d] = units[d] > 0 ? units[d] : T(0);
                 const Row<T>& row = step.rows[step.order[i]];
                 model.cell_dropout.apply(units, hidden, Site::CELL_HIDDEN, row.token, row.first + k);
-                if (!keep) continue;
-                Sparse<T>& kept = step.hidden[start + i];
-                kept.bits = keep->take<uint64_t>(Sparse<T>::words(hidden));
-                kept.values = keep->take<T>(hidden);
-                keep->shorten(kept.values, kept.pack(units, hidden));
+                if (keep) keep_hidden(step.hidden[start + i], units, *keep);
             }
-            T* gates = step.gates + start * hidden;
             const T* bias = model.at.outer_bias;
             if (rows == 1 && !model.outer_rows.empty())
                 member.multiply_sparse(pre, model.outer_rows, hidden, hidden, gates, bias);
             else
                 member.multiply(rows, pre, hidden, model.outer, gates, hidden, Start::BIAS, bias);
+        } else {
+            gates = pre;
         }
-        for (Index i = 0; i < rows; ++i) {
+        for (Index i = 0; i < rows; ++i, gates += hidden) {
             const Row<T>& row = step.rows[step.order[i]];
-            step.cell_moments[start + i] = candidate_of(row, row.first + k, step.gates + (start + i) * hidden);
+            const Moments<T> moments = candidate_of(row, row.first + k, gates);
+            if (!keep) continue;
+            const Index cell = start + i, count = hidden / D;
+            step.cell_moments[cell] = moments;
+            for (Index gate = 0; gate < count; ++gate)
+                step.gate_ranges[cell * count + gate] =
+                    shorten(step.gates + cell * hidden + gate * D, gates + gate * D, D);
         }
+    }
+
+    void keep_hidden(Sparse<T>& kept, const T* units, Arena& arena) {
+        brief_row.resize(hidden);
+        kept.bits = arena.take<uint64_t>(Sparse<T>::words(hidden));
+        kept.values = arena.take<Brief<T>>(hidden);
+        arena.shorten(kept.values, kept.pack(units, hidden, brief_row.data()));
     }
 
     // Eq. 6-7 of one slot, from the cell's last linear map.
@@ -286,7 +305,7 @@ private:
         const Index next = share.active(t + 1);
         for (size_t r = 0; r < step.rows.size(); ++r) {
             const Row<T>& row = step.rows[r];
-            copy(static_cast<T*>(call.output) + row.token * D, candidate(row, N - 1), D);
+            if (call.output) copy(static_cast<T*>(call.output) + row.token * D, candidate(row, N - 1), D);
             if (call.pointers) copy(static_cast<T*>(call.pointers) + row.token * N, row.p, N);
             if (Index(r) < next) continue;
             const Index number = share.rows[r];

@@ -104,14 +104,12 @@ template <class T> void backward(const Call& call) {
     const Model<T> model(call, true);
     const std::shared_ptr<Tape<T>> tape = Tapes<T>::get().find(call.tape);
     const Index threads = tape->shares.size();
+    T* sum = static_cast<T*>(call.grad_parameters);  // comes full of zeros; the first thread's goes there straight
     std::vector<std::vector<T>> totals(threads);
     in_parallel(threads, [&](Index i) {
-        Backward<T> pass(model, *tape->shares[i]);
-        pass.run();
-        totals[i] = pass.parameters();
+        if (i > 0) totals[i].assign(model.at.size, T(0));
+        Backward<T>(model, *tape->shares[i], i > 0 ? totals[i].data() : sum).run();
     });
-    T* sum = static_cast<T*>(call.grad_parameters);
-    copy(sum, totals[0].data(), totals[0].size());
     for (Index i = 1; i < threads; ++i) add(sum, totals[i].data(), totals[i].size());
 }
 

@@ -20,7 +20,7 @@ struct Call {
     uint64_t seed;
     const void *x, *query, *parameters;        // (tokens, D), (tokens, D), all in a row
     const void *M_start, *M_hat_start, *p_start;  // (rows, N, D) twice, (rows, N); or none
-    void *output, *M, *M_hat, *p, *pointers;   // (tokens, D), the last state, p at every token or none
+    void *output, *M, *M_hat, *p, *pointers;  // (tokens, D) or none, the last state, p at every token or none
     const void *grad_output, *grad_M, *grad_M_hat, *grad_p, *grad_pointers;  // each may be none
     void *grad_x, *grad_query, *grad_parameters, *grad_M_start, *grad_M_hat_start, *grad_p_start;
     Index tape;

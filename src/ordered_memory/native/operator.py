@@ -7,8 +7,9 @@ one vector; ``torch.cat`` outside makes that vector, so that autograd hands each
 from __future__ import annotations
 
 import ctypes
+import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,6 +20,8 @@ from ordered_memory.native import build
 if TYPE_CHECKING:
     from ordered_memory.memory import Direction, Pointer, State
 
+STEPS_OF_A_PIECE = 64  # at least; and of few rows so many that the engine has something to do
+TOKENS_OF_A_PIECE = 4096
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 _SIZES = ("D", "N", "rows", "steps", "tokens")
 _SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment")
@@ -69,6 +72,7 @@ class Switches(NamedTuple):
     hard: int
     keep: int  # gradients will be asked for
     segment: int  # steps between kept states, the rest being computed again in backward; 0 keeps everything
+    want_output: int
     want_pointers: int
 
 
@@ -104,8 +108,8 @@ def _handle(tape: int, dtype: torch.dtype) -> Tensor:
 def _empty_results(x: Tensor, switches: Sequence[int]) -> list[Tensor]:
     asked = Switches(*switches)
     rows, N, D = asked.rows, asked.N, x.shape[1]
-    pointers = len(x) if asked.want_pointers else 0
-    return [x.new_empty(shape) for shape in ((len(x), D), (rows, N, D), (rows, N, D), (rows, N), (pointers, N))]
+    outputs, pointers = (len(x) if wanted else 0 for wanted in (asked.want_output, asked.want_pointers))
+    return [x.new_empty(shape) for shape in ((outputs, D), (rows, N, D), (rows, N, D), (rows, N), (pointers, N))]
 
 
 @torch.library.custom_op("ordered_memory::read", mutates_args=(), device_types="cpu")
@@ -207,38 +211,85 @@ def read(
     state: State | None,
     num_slots: int,
     pointer: Pointer,
-    want_pointers: bool = False,
+    keep: tuple[str, ...] = ("output",),
     recompute: bool = False,
-) -> tuple[Tensor, Tensor, State]:
-    """One direction over a whole batch: outputs and (if wanted) pointers of all tokens, packed, and the last state."""
-    from ordered_memory.memory import PaperScore, State, TreeRNNCell  # which imports this package
+) -> tuple[list[Tensor], State]:
+    """One direction over a whole batch: what ``keep`` names of all tokens, "output" and "p", and the last state."""
+    from ordered_memory.memory import PaperScore, TreeRNNCell  # which imports this package
+
+    given = [inputs, *direction.parameters(), *([] if state is None else state)]
+    tape = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
+    switches = Switches(
+        N=num_slots,
+        rows=sizes[0],
+        paper=int(isinstance(direction.attention.score, PaperScore)),  # torch.compile takes no truth values here
+        tree=int(isinstance(direction.cell, TreeRNNCell)),
+        hard=int(pointer == "hard"),
+        keep=int(tape),
+        segment=max(1, round((len(sizes) / 4) ** 0.5)) if recompute and tape else 0,
+        want_output=int("output" in keep),
+        want_pointers=int("p" in keep),
+    )
+    pieces = [sizes] if tape else list(_pieces(sizes))
+    with torch.autocast("cpu", enabled=False):
+        parameters = torch.cat([parameter.flatten() for parameter in _parameters(direction)])
+        run = functools.partial(_project_and_read, direction, parameters, switches)
+        found, last = run(inputs, sizes, state) if len(pieces) == 1 else _piece_by_piece(run, inputs, pieces, state)
+    return [found[("output", "p").index(name)] for name in keep], last
+
+
+def _pieces(sizes: list[int]) -> Iterator[list[int]]:
+    """Cuts a sequence where no gradients are wanted, so that its projected tokens take memory a piece at a time."""
+    steps = max(STEPS_OF_A_PIECE, TOKENS_OF_A_PIECE // sizes[0])
+    for start in range(0, len(sizes), steps):
+        yield sizes[start : start + steps]
+
+
+def _piece_by_piece(
+    run: Callable[[Tensor, list[int], State | None], tuple[list[Tensor], State]],
+    inputs: Tensor,
+    pieces: list[list[int]],
+    state: State | None,
+) -> tuple[list[Tensor], State]:
+    """Each piece goes on where the one before it stopped; rows are sorted by length, so the first ones go on."""
+    done = sum(pieces[0])
+    first, last = run(inputs[:done], pieces[0], state)
+    found = [values.new_empty(len(inputs) if len(values) else 0, values.shape[1]) for values in first]
+    for to, values in zip(found, first, strict=True):
+        to[:done] = values
+    for sizes in pieces[1:]:
+        end = done + sum(sizes)
+        going_on = type(last)(*(part[: sizes[0]] for part in last))
+        more, after = run(inputs[done:end], sizes, going_on)
+        for to, values in zip([*(whole[done:end] for whole in found), *going_on], [*more, *after], strict=True):
+            to.copy_(values)
+        done = end
+    return found, last
+
+
+def _project_and_read(
+    direction: Direction,
+    parameters: Tensor,
+    switches: Switches,
+    inputs: Tensor,
+    sizes: list[int],
+    state: State | None,
+) -> tuple[list[Tensor], State]:
+    """Tokens and queries, which are torch's work, and then the engine's: outputs, pointers and the last state."""
+    from ordered_memory.memory import State
 
     score: Any = direction.attention.score
-    cell: Any = direction.cell
-    with torch.autocast("cpu", enabled=False):
-        x = direction.norm(direction.projection(inputs.to(direction.norm.weight.dtype)))
-        query = score.query(score.dropout(x))
-        if not isinstance(score, PaperScore):
-            query = score.query_norm(query)
-        tensors = [x, query, torch.cat([p.flatten() for p in _parameters(direction)])]
-        if state is not None:
-            tensors += [part.to(x.dtype) for part in state]
-        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        rates = [dropout.p if dropout.training else 0.0 for dropout in (cell.dropout, score.dropout)]
-        switches = Switches(
-            num_slots,
-            sizes[0],
-            int(isinstance(score, PaperScore)),  # torch.compile takes no truth values among whole numbers
-            int(isinstance(cell, TreeRNNCell)),
-            int(pointer == "hard"),
-            int(keep),
-            max(1, round((len(sizes) / 4) ** 0.5)) if recompute and keep else 0,
-            int(want_pointers),
-        )
-        seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
-        results = _read(tensors, torch.tensor(sizes), seed, list(switches), [direction.threshold, *rates])
-    output, M, M_hat, p, pointers, _ = results
-    return output, pointers, State(M, M_hat, p)
+    x = direction.norm(direction.projection(inputs.to(direction.norm.weight.dtype)))
+    query = score.query(score.dropout(x))
+    if not switches.paper:
+        query = score.query_norm(query)
+    tensors = [x, query, parameters, *([] if state is None else (part.to(x.dtype) for part in state))]
+    dropouts: list[Any] = [direction.cell.dropout, score.dropout]
+    rates = [dropout.p if dropout.training else 0.0 for dropout in dropouts]
+    seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
+    asked = list(switches._replace(rows=sizes[0]))
+    output, M, M_hat, p, pointers, _ = _read(tensors, torch.tensor(sizes), seed, asked, [direction.threshold, *rates])
+    return [output, pointers], State(M, M_hat, p)
 
 
 def _parameters(direction: Direction) -> list[Tensor]:

@@ -118,7 +118,8 @@ template <class T> struct Step {
     // most cells first. Wave k has the first (wave[k + 1] - wave[k]) rows of `order`.
     std::vector<Index> order, wave;
     Sparse<T>* hidden = nullptr;         // (cells) of 4D, after relu and dropout
-    T* gates = nullptr;                  // (cells, 4D), or D in the tree-RNN cell, after activation
+    Brief<T>* gates = nullptr;           // (cells, 4D), or D in the tree-RNN cell, after activation
+    Range<T>* gate_ranges = nullptr;     // (cells, 4), or 1: each gate's own
     Moments<T>* cell_moments = nullptr;  // (cells)
 
     Index cells() const { return wave.empty() ? 0 : wave.back(); }
