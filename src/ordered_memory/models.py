@@ -2,8 +2,6 @@
 
 from typing import Literal, NamedTuple, TypedDict
 
-from rich.table import Table
-
 from ordered_memory.encoders import ENCODERS
 
 
@@ -47,9 +45,10 @@ def describe_models() -> list[ModelDescription]:
     ]
 
 
-def models_table() -> Table:
-    """The same for a terminal."""
-    table = Table("model", "trees", "what it is", "paper", box=None, pad_edge=False)
-    for model in describe_models():
-        table.add_row(model["name"], model["trees"], model["summary"], model["paper"])
-    return table
+def models_table() -> str:
+    """The same for people, a line for each."""
+    rows = [("model", "trees", "what it is", "paper")]
+    rows += [(model["name"], model["trees"], model["summary"], model["paper"]) for model in describe_models()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in padded)

@@ -12,6 +12,7 @@ from ordered_memory.cli.data import data
 from ordered_memory.cli.machine import bench, doctor
 from ordered_memory.cli.models import evaluate, parse
 from ordered_memory.cli.pages import demo, report
+from ordered_memory.cli.reproduce import models, reproduce
 from ordered_memory.cli.training import train
 from ordered_memory.errors import InputError
 
@@ -22,6 +23,8 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "parse": parse,
     "data": data,
     "report": report,
+    "models": models,
+    "reproduce": reproduce,
     "bench": bench,
     "doctor": doctor,
 }

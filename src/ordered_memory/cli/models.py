@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -31,8 +31,9 @@ class EvaluateArguments:
     """A run directory, a checkpoint directory, or the name of a shipped model."""
     data: Path | None = None
     """A file of examples; without it, the test set of the data that the model was trained on."""
-    pointer: PointerChoice = "soft"
-    """Use the pointer as it is, or put all its weight on the likeliest slot."""
+    pointer: PointerChoice | None = None
+    """Use the pointer as it is, or put all its weight on the likeliest slot; what the model's card recommends if not
+    named, which is soft if the card says nothing."""
     num_slots: int | None = None
     """Slots of the memory; those of its config if not named."""
     data_dir: Path | None = None
@@ -52,7 +53,8 @@ def evaluate(argv: Sequence[str]) -> int:
     with data_in(arguments.data_dir):
         task, config = _task_of(model)
         examples = _examples(task, config, arguments.data)
-    options = _options(model, arguments.pointer, arguments.num_slots)
+    pointer = _pointer(model, arguments.pointer)
+    options = _options(model, pointer, arguments.num_slots)
     _warn_of_slots(model, examples, arguments.num_slots)
     _warn_of_operators(config, examples)
     try:
@@ -61,10 +63,10 @@ def evaluate(argv: Sequence[str]) -> int:
     except InputError as error:
         raise InputError(f"{arguments.data}: {error}" if arguments.data else str(error)) from None
     if arguments.json:
-        print(json.dumps(figures.to_dict()))
+        print(json.dumps(figures.to_dict() | ({} if pointer is None else {"pointer": pointer})))
     else:
         bucket = "operations" if task.sentences == 2 else "tokens"
-        _print_figures(figures, str(arguments.data or "its test set"), arguments.pointer, bucket)
+        _print_figures(figures, str(arguments.data or "its test set"), pointer, bucket)
     return 0
 
 
@@ -77,13 +79,12 @@ def _examples(task: Task, config: Any, path: Path | None) -> list[Example]:
     return task.splits()["test"]
 
 
-def _print_figures(figures: Evaluation, data: str, pointer: str, bucket_name: str) -> None:
+def _print_figures(figures: Evaluation, data: str, pointer: str | None, bucket_name: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        title=f"{data}, {figures.n:,} examples in {figures.seconds:.1f} s, {pointer} pointer", title_justify="left"
-    )
+    way = "" if pointer is None else f", {pointer} pointer"
+    table = Table(title=f"{data}, {figures.n:,} examples in {figures.seconds:.1f} s{way}", title_justify="left")
     table.add_column(bucket_name)
     words = ("F1 of words",) if figures.f1_words is not None else ()
     for name in ("examples", "accuracy", "F1", "F1 without root", *words):
@@ -103,8 +104,9 @@ class ParseArguments:
     text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT]")]
     """What to parse, tokens separated by spaces, or two texts if the model reads pairs; - reads a line at a time from
     standard input, with a tab between the texts of a pair."""
-    pointer: PointerChoice = "soft"
-    """Use the pointer as it is, or put all its weight on the likeliest slot."""
+    pointer: PointerChoice | None = None
+    """Use the pointer as it is, or put all its weight on the likeliest slot; what the model's card recommends if not
+    named, which is soft if the card says nothing."""
     num_slots: int | None = None
     """Slots of the memory; those of its config if not named."""
     svg: Path | None = None
@@ -121,7 +123,8 @@ def parse(argv: Sequence[str]) -> int:
 
     model = Classifier.from_pretrained(arguments.checkpoint)
     task, config = _task_of(model)
-    options = _options(model, arguments.pointer, arguments.num_slots)
+    pointer = _pointer(model, arguments.pointer)
+    options = _options(model, pointer, arguments.num_slots)
     from_input = arguments.text == ("-",)
     if from_input and arguments.svg is not None:
         raise InputError("--svg draws one text: give it as an argument, not by standard input")
@@ -200,11 +203,23 @@ def _task_of(model: Classifier) -> tuple[Task, Any]:
     return kind(config), config
 
 
-def _options(model: Classifier, pointer: str, num_slots: int | None) -> dict[str, Any]:
+def _pointer(model: Classifier, asked: str | None) -> str | None:
+    """The pointer that was asked for, or the one that the model's card recommends; None where the model has none."""
+    if asked is not None or model.model_name != "ordered-memory":
+        return asked
+    recommended = model.card.get("recommends", {}).get("pointer", "soft")
+    if recommended not in get_args(PointerChoice):
+        raise InputError(f"the checkpoint's card recommends a pointer {recommended!r}, and there are soft and hard")
+    if recommended != "soft":
+        print(f"{recommended} pointer, as the model's card recommends; --pointer soft for the other", file=sys.stderr)
+    return str(recommended)
+
+
+def _options(model: Classifier, pointer: str | None, num_slots: int | None) -> dict[str, Any]:
     """What the flags ask of the encoder."""
     if num_slots is not None and num_slots < 1:
         raise InputError(f"--num-slots is {num_slots}, and must be at least 1")
-    given: dict[str, Any] = {} if pointer == "soft" else {"pointer": pointer}
+    given: dict[str, Any] = {} if pointer is None else {"pointer": pointer}
     if num_slots is not None:
         given["num_slots"] = num_slots
     if given and model.model_name != "ordered-memory":

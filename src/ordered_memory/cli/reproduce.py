@@ -1,0 +1,119 @@
+"""om reproduce and om models: the paper's tables, what of them is run, and the systems in them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from ordered_memory.cli.arguments import parse_arguments
+from ordered_memory.errors import InputError
+
+if TYPE_CHECKING:
+    from ordered_memory.training.evaluation import Evaluation
+
+
+@dataclass
+class ReproduceArguments:
+    table: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TABLE")]
+    """listops: the paper's Table 2 and what goes with it; generalisation: a ListOps model on longer expressions."""
+    run: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Train what is missing, one run after the other; without it, only say what is run and what is not."""
+    only: str | None = None
+    """Only rows whose name contains this; of generalisation, only that test set."""
+    budget: str | None = None
+    """Train each run for this long instead of its own schedule, such as 10m."""
+    checkpoint: str = "listops"
+    """The model that generalisation measures: a run, a checkpoint, or a shipped name."""
+    results: Path = Path("results")
+    """Where finished results are kept, a folder for each task."""
+    runs: Path = Path("runs/reproduce")
+    """Where runs are trained; an interrupted one goes on from here."""
+    threads: int | None = None
+    """Processor threads; PyTorch's own choice if not named."""
+
+
+def reproduce(argv: Sequence[str]) -> int:
+    """Show which runs of the paper's tables are done and which are missing, and train those."""
+    arguments = parse_arguments(ReproduceArguments, argv, "reproduce", reproduce.__doc__)
+
+    import torch
+
+    from ordered_memory.training.loop import Interrupted
+
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
+        torch.set_num_threads(arguments.threads)
+    try:
+        return _generalisation(arguments) if arguments.table == "generalisation" else _table(arguments)
+    except Interrupted:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _table(arguments: ReproduceArguments) -> int:
+    from rich.console import Console
+
+    from ordered_memory.reproduce.plan import missing, rows_of, run_one
+    from ordered_memory.training.progress import Live
+
+    console = Console()
+    rows, results = rows_of(arguments.table, arguments.only), arguments.results / arguments.table
+    for row in rows:
+        done = [result["seed"] for result in row.results(results)]
+        runs = ", ".join(f"seed {seed} {'done' if seed in done else 'not run'}" for seed in row.seeds)
+        console.print(f"{row.key:<28} {runs}", highlight=False, soft_wrap=True)
+    wanted = missing(rows, results)
+    if not arguments.run:
+        console.print(f"{len(wanted)} runs are missing; --run trains them", highlight=False)
+        return 0
+    for row, seed in wanted:
+        console.print(f"\n{row.title}, seed {seed}", highlight=False)
+        path = run_one(row, seed, results, arguments.runs, Live(console), arguments.budget)
+        console.print(f"written to {path}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _generalisation(arguments: ReproduceArguments) -> int:
+    from ordered_memory.classifier import Classifier
+    from ordered_memory.reproduce.generalisation import TESTS, measure_into
+
+    model = Classifier.from_pretrained(arguments.checkpoint)
+    if model.task != "listops":
+        raise InputError(f"{arguments.checkpoint}: its task is {model.task!r}, and these test sets are of ListOps")
+    names = [name for name in TESTS if arguments.only is None or arguments.only == name]
+    if not names:
+        raise InputError(f"--only {arguments.only}: no such test set; there are {', '.join(TESTS)}")
+    seed = model.card.get("training", {}).get("seed")
+    path = arguments.results / "listops" / f"generalisation-{model.model_name}-seed{seed}.json"
+
+    def told(name: str, pointer: str, figures: Evaluation) -> None:
+        tree = "" if figures.f1 is None else f", F1 {100 * figures.f1:.2f}"
+        way = "" if pointer == "none" else f", {pointer} pointer"
+        print(f"{name}{way}: accuracy {100 * figures.accuracy:.2f}{tree} in {figures.seconds:.1f} s", flush=True)
+
+    measure_into(path, model, names, told)
+    print(f"written to {path}")
+    return 0
+
+
+@dataclass
+class ModelsArguments:
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print as JSON."""
+
+
+def models(argv: Sequence[str]) -> int:
+    """List the systems that --model takes: what they are, which trees they use, and their papers."""
+    arguments = parse_arguments(ModelsArguments, argv, "models", models.__doc__)
+
+    from ordered_memory.models import describe_models, models_table
+
+    print(json.dumps(describe_models()) if arguments.json else models_table())
+    return 0
