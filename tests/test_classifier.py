@@ -25,7 +25,9 @@ from ordered_memory.config import (
 )
 from ordered_memory.encoders import Encoding
 from ordered_memory.errors import InputError
+from ordered_memory.tasks import propositions
 from ordered_memory.tasks.listops import VOCABULARY
+from ordered_memory.trees import Tree
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
 LABELS = tuple("0123456789")
@@ -464,3 +466,75 @@ class TestFind:
             model = Classifier.from_pretrained(name)
             if model.task == "listops":
                 assert model.predict("[MAX 2 9 ]").label == "9"
+
+
+class TestPairs:
+    LEFT, RIGHT = "( a ( and b ) )", "( not a )"
+
+    def make(self, name: str, **config) -> Classifier:
+        torch.manual_seed(0)
+        sizes = ClassifierConfig(embedding_size=5, **config)
+        return Classifier(
+            propositions.VOCABULARY, "<>=^|#v", name, ENCODERS[name], sizes, task="logic", sentences=2
+        ).eval()
+
+    @pytest.mark.parametrize("name", ENCODERS)
+    def test_the_head_reads_the_papers_features(self, name):
+        model = self.make(name)
+        rows = [propositions.VOCABULARY.encode(text.split()) for text in (self.LEFT, "b", self.RIGHT, "c")]
+        batch = model.collate(rows, [0, 1])
+        assert batch.tokens.shape == (7, 4)
+        vectors = [
+            model.encoder(model.embedding(torch.tensor([row]).T), torch.tensor([len(row)])).vector for row in rows
+        ]
+        logits = model(batch).logits
+        assert logits.shape == (2, 7)
+        for place in range(2):
+            first, second = vectors[place], vectors[place + 2]
+            features = torch.cat([first, second, first * second, (first - second).abs()], -1)
+            torch.testing.assert_close(logits[place], model.head(features)[0])
+
+    @pytest.mark.parametrize("name", ENCODERS)
+    def test_the_order_of_a_pair_matters(self, name):
+        model = self.make(name)
+        one, other = model.predict(self.LEFT, self.RIGHT), model.predict(self.RIGHT, self.LEFT)
+        assert one.probabilities != other.probabilities
+        assert one.sentences[0].tokens == other.sentences[1].tokens == tuple(self.LEFT.split())
+
+    def test_both_sentences_are_parsed(self):
+        model = self.make("ordered-memory")
+        prediction = model.predict(self.LEFT, self.RIGHT)
+        assert [len(sentence.tree) for sentence in prediction.sentences] == [7, 4]
+        assert [sentence.pointer.shape for sentence in prediction.sentences] == [(7, 4), (4, 4)]
+        assert all(sentence.tree.is_binary for sentence in prediction.sentences)
+        values = json.loads(json.dumps(prediction.to_dict()))
+        assert values.keys() == {"label", "probabilities", "sentences"}
+        spelt = [sentence["tree"].split() for sentence in values["sentences"]]
+        assert [(words.count("-LRB-"), words.count("-RRB-")) for words in spelt] == [(2, 2), (1, 1)]
+        assert len(Tree.from_brackets(values["sentences"][0]["tree"])) == 7
+
+    def test_test_slots_hold_when_it_does_not_train(self):
+        torch.manual_seed(0)
+        encoder = OrderedMemoryConfig(hidden_size=6, num_slots=4, test_slots=9)
+        model = Classifier(
+            propositions.VOCABULARY, "<>", "ordered-memory", encoder, ClassifierConfig(embedding_size=5), sentences=2
+        )
+        assert model.predict(self.LEFT, self.RIGHT).pointer.shape == (7, 9)
+        assert model.predict(self.LEFT, self.RIGHT, num_slots=5).pointer.shape == (7, 5)
+
+    @pytest.mark.parametrize("texts", [(), ("a",), ("a", "b", "c")])
+    def test_another_number_of_sentences_is_refused(self, texts):
+        with pytest.raises(InputError, match=f"the model reads 2 at a time, and there are {len(texts)} texts"):
+            self.make("lstm").predict(*texts)
+        with pytest.raises(InputError, match="the model reads 1 at a time, and there are 2 texts"):
+            make().predict("1", "2")
+
+    def test_saved_and_loaded(self, tmp_path):
+        model = self.make("ordered-memory", head="mlp", activation="elu", embedding_range=0.1)
+        assert isinstance(model.head[2], torch.nn.ELU)
+        assert model.embedding.weight.abs().max() <= 0.1
+        assert not model.embedding.weight[PADDING].any()
+        model.save_pretrained(tmp_path / "model")
+        again = Classifier.from_pretrained(tmp_path / "model")
+        assert again.sentences == 2
+        assert again.predict(self.LEFT, self.RIGHT).probabilities == model.predict(self.LEFT, self.RIGHT).probabilities

@@ -1,5 +1,6 @@
 """The command `om`, as a person types it: what it prints, what it says of bad input, and its exit codes."""
 
+import dataclasses
 import json
 import os
 import re
@@ -56,7 +57,7 @@ class TestHelp:
     def test_overview_names_every_verb(self, capsys):
         assert main([]) == 0
         text = capsys.readouterr().out
-        for verb in ("demo", "train", "evaluate", "parse", "data", "report", "bench", "doctor"):
+        for verb in ("demo", "train", "evaluate", "parse", "data", "report", "models", "reproduce", "bench", "doctor"):
             assert re.search(rf"^  {verb} +[A-Z]", text, re.MULTILINE)
 
     @pytest.mark.parametrize("verb", ["demo", "train", "evaluate", "parse", "data", "report", "bench", "doctor"])
@@ -379,3 +380,80 @@ class TestDoctorAndMain:
         assert done.returncode == 2
         assert "metrics.jsonl: cannot be written: No space left on device" in done.stderr
         assert (tmp_path / "best" / "weights.safetensors").exists()
+
+
+class TestRecommendedPointer:
+    @pytest.fixture
+    def recommending(self, run, tmp_path) -> str:
+        """The tiny model with a card that recommends the hard pointer."""
+        folder = tmp_path / "model"
+        shutil.copytree(Path(run) / "best", folder)
+        values = json.loads((folder / "config.json").read_text())
+        values["card"]["recommends"] = {"pointer": "hard"}
+        (folder / "config.json").write_text(json.dumps(values))
+        return str(folder)
+
+    def test_the_card_is_followed_and_told(self, recommending, capsys):
+        assert main(["evaluate", recommending, "--json"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["pointer"] == "hard"
+        assert "hard pointer, as the model's card recommends" in printed.err
+        assert main(["parse", recommending, TEXT, "--json"]) == 0
+        pointer = json.loads(capsys.readouterr().out)["pointer"]
+        assert {weight for row in pointer for weight in row} == {0.0, 1.0}
+
+    def test_a_flag_is_followed_instead(self, recommending, capsys):
+        assert main(["evaluate", recommending, "--pointer", "soft", "--json"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["pointer"] == "soft"
+        assert "recommends" not in printed.err
+
+    def test_a_card_that_makes_no_sense_is_refused(self, recommending, capsys):
+        path = Path(recommending) / "config.json"
+        path.write_text(path.read_text().replace('{"pointer": "hard"}', '{"pointer": "firm"}'))
+        assert "recommends a pointer 'firm'" in error_of(capsys, "evaluate", recommending)
+
+    def test_a_model_without_a_pointer_tells_of_none(self, lstm, capsys):
+        assert main(["evaluate", lstm, "--json"]) == 0
+        assert "pointer" not in json.loads(capsys.readouterr().out)
+
+
+class TestReproduceAndModels:
+    def test_what_is_run_and_what_is_not(self, tmp_path, capsys):
+        (tmp_path / "listops").mkdir()
+        (tmp_path / "listops" / "slots-8-seed0.json").write_text('{"seed": 0}')
+        assert main(["reproduce", "listops", "--only", "slots-", "--results", str(tmp_path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split() for line in lines[:2]] == [
+            ["slots-8", "seed", "0", "done"],
+            ["slots-12", "seed", "0", "not", "run"],
+        ]
+        assert lines[-1] == "2 runs are missing; --run trains them"
+
+    def test_generalisation_is_measured_into_the_results(self, run, tmp_path, capsys, monkeypatch):
+        from ordered_memory.reproduce.generalisation import TESTS
+
+        monkeypatch.setitem(TESTS, "200-300", dataclasses.replace(TESTS["200-300"], size=2))
+        words = ["reproduce", "generalisation", "--checkpoint", run, "--only", "200-300", "--results", str(tmp_path)]
+        assert main(words) == 0
+        assert "200-300, hard pointer: accuracy " in capsys.readouterr().out
+        found = json.loads((tmp_path / "listops" / "generalisation-ordered-memory-seed0.json").read_text())
+        assert set(found["tests"]["200-300"]) == {"data", "num_slots", "soft", "hard"}
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("tablecloth", "'tablecloth' is no table: there are listops"),
+            ("listops --only turtles", "--only turtles: no row of listops"),
+            ("listops --threads 0", "--threads is 0"),
+            ("generalisation --checkpoint listops-demo --only 7", "--only 7: no such test set; there are 200-300"),
+        ],
+    )
+    def test_bad_words_are_told(self, words, message, capsys):
+        assert message in error_of(capsys, "reproduce", *words.split())
+
+    def test_models_lists_each_with_its_trees(self, capsys):
+        assert main(["models"]) == 0
+        assert re.search(r"^tree-cell +gold +Ordered Memory's", capsys.readouterr().out, re.MULTILINE)
+        assert main(["models", "--json"]) == 0
+        assert {"name", "summary", "trees", "paper"} == set(json.loads(capsys.readouterr().out)[0])

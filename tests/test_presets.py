@@ -8,6 +8,8 @@ from ordered_memory.errors import InputError
 from ordered_memory.presets import DEFAULTS, PRESETS, preset
 from ordered_memory.tasks import TASKS
 
+TEXTS = {"listops": ["[MAX 2 [MIN 4 7 ] 0 ]"], "logic": ["( a ( and b ) )", "( not a )"]}
+
 
 def test_each_task_has_a_preset_of_its_own():
     assert DEFAULTS.keys() == TASKS.keys()
@@ -24,11 +26,15 @@ def test_each_preset_makes_each_model(name, model):
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
     task = TASKS[experiment.task](experiment.data)
     made = Classifier(
-        task.vocabulary, task.labels, model, experiment.encoder, experiment.classifier, sentences=task.sentences
+        task.vocabulary,
+        task.labels,
+        model,
+        experiment.encoder,
+        experiment.classifier,
+        sentences=task.sentences,
     )
-    texts = {"listops": ["[MAX 2 [MIN 4 7 ] 0 ]"], "logic": ["( a ( and b ) )", "( not a )"]}[task.name]
-    tokens, trees = zip(*map(task.sentence, texts), strict=True)
-    assert made.predict(*tokens, trees=trees).label in task.labels
+    sentences, trees = zip(*map(task.sentence, TEXTS[experiment.task]), strict=True)
+    assert made.predict(*sentences, trees=trees).label in task.labels
 
 
 def test_another_model_changes_the_encoder_only():
@@ -56,6 +62,18 @@ def test_the_papers_transformers_are_as_deep_as_ordered_memory_has_slots(model):
     )
     assert getattr(working.encoder, depth) < 10
     assert (working.encoder.norm, working.training.warmup > 0, working.data) == ("before", True, faithful.data)
+
+
+def test_the_papers_setting_of_logic():
+    paper = PRESETS["logic-paper"]
+    task = TASKS["logic"](paper.data)
+    made = Classifier(task.vocabulary, task.labels, paper.model, paper.encoder, paper.classifier, sentences=2)
+    # As many as the released model has, with the padding's row.
+    assert sum(parameter.numel() for parameter in made.parameters()) == 1_247_608
+    assert (paper.encoder.num_slots, paper.encoder.test_slots) == (12, 24)
+    assert (paper.encoder.dropout, paper.encoder.attention_dropout) == (0.2, 0.2)
+    assert (paper.classifier.input_dropout, paper.classifier.output_dropout) == (0.1, 0.3)
+    assert made.embedding.weight.abs().max() <= 0.1
 
 
 def test_an_unknown_preset_names_those_there_are():

@@ -25,6 +25,7 @@ from ordered_memory.trees import (
     random_tree,
     right_branching,
     unescape,
+    without_tokens,
 )
 
 LONG = [f"w{index}" for index in range(10_000)]
@@ -410,3 +411,26 @@ def test_random_trees_are_seeded_and_uniform_over_the_first_cut() -> None:
 def test_print_shows_the_brackets() -> None:
     assert str(Tree.from_brackets("( a ( b c ) )")) == "( a ( b c ) )"
     assert str(Tree.from_brackets("(S (A a) (B b))", "ptb")) == "(S (A a) (B b))"
+
+
+class TestWithoutTokens:
+    def test_brackets_leave_the_words(self):
+        tree = Tree.from_spans(["(", "a", "(", "b", "c", ")", ")"], [(0, 7), (0, 6), (0, 2), (2, 6), (2, 5), (2, 4)])
+        assert without_tokens(tree, ("(", ")")) == Tree.from_brackets("( a ( b c ) )")
+
+    def test_nodes_that_vanish_or_repeat_are_gone(self):
+        tree = left_branching(["(", "a", ")", ")", "b", ")"])
+        assert without_tokens(tree, ("(", ")")) == Tree.from_brackets("( a b )")
+        assert without_tokens(tree, ("(", ")", "b")) == Tree(("a",), np.zeros((0, 2)))
+        with pytest.raises(InputError, match="at least one token"):
+            without_tokens(tree, ("(", ")", "a", "b"))
+
+    @given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(0, 2**32 - 1))
+    def test_what_is_left_is_binary_and_has_the_same_nodes(self, dropped, seed):
+        tokens = ["-" if drop else str(place) for place, drop in enumerate(dropped)] + ["end"]
+        tree = random_tree(tokens, np.random.default_rng(seed))
+        left = without_tokens(tree, "-")
+        assert left.tokens == tuple(token for token in tokens if token != "-")
+        assert left.is_binary
+        nodes = {tuple(token for token in tokens[start:end] if token != "-") for start, end in tree.spans}
+        assert {left.tokens[start:end] for start, end in left.spans} == {node for node in nodes if len(node) > 1}

@@ -2,13 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.examples import Example
 from ordered_memory.tasks.logic import PATTERNS, Logic, LogicConfig, Reader, operations, statements
 from ordered_memory.tasks.logic_files import PUBLISHED_SIZES
-from ordered_memory.tasks.propositions import BRACKETS, RELATIONS
+from ordered_memory.tasks.propositions import ALL_WORLDS, BRACKETS, RELATIONS, relate, worlds_of
 from ordered_memory.trees import Tree, without_tokens
 
 SMALL = {"source": "generated", "pairs": 4_000}
@@ -46,20 +47,32 @@ class TestRealFiles:
             assert "\t".join((example.label, *statements(example))) == lines[10 * place + 9]
         assert real.extra_tests() == {}
 
-    @pytest.mark.parametrize("cut", ["A", "B", "C"])
-    def test_splits_have_the_published_sizes(self, real, cut):
-        for reading in ("longer", "all", "held-out"):
-            task = Logic(LogicConfig(split=cut, test_reading=reading, folder=real.config.folder), real.files())
-            splits, extra = task.splits(), task.extra_tests()
-            left = len(splits["train"]) + len(splits["validation"])
-            assert len(splits["validation"]) == left // 10
-            sizes = {"left": left, reading: len(splits["test"])} | {name: len(extra[name]) for name in extra}
-            assert sizes == PUBLISHED_SIZES[cut] | {"every": 37_367}
+    @pytest.mark.parametrize(("cut", "reading"), [("A", "longer"), ("B", "all"), ("C", "held-out")])
+    def test_splits_have_the_published_sizes(self, real, cut, reading):
+        task = Logic(LogicConfig(split=cut, test_reading=reading, folder=real.config.folder), real.files())
+        splits, extra = task.splits(), task.extra_tests()
+        left = len(splits["train"]) + len(splits["validation"])
+        assert len(splits["validation"]) == left // 10
+        sizes = {"left": left, reading: len(splits["test"])} | {name: len(extra[name]) for name in extra}
+        assert sizes == PUBLISHED_SIZES[cut] | {"every": 37_367}
 
     def test_buckets_are_the_files_numbers(self, real):
         for bins in real.files().values():
             for number, examples in bins.items():
                 assert {real.bucket(example) for example in examples} == {str(number)}
+
+
+def test_the_oracle_recomputes_every_line_of_the_real_files(shared):
+    lines = [
+        line.split("\t")
+        for path in sorted((shared / "data" / "logic").iterdir())
+        for line in path.read_text().splitlines()
+    ]
+    worlds = {text: worlds_of(text.split()) for _, *pair in lines for text in pair}
+    left, right = (np.array([worlds[line[side]] for line in lines], dtype=np.uint64) for side in (1, 2))
+    assert len(lines) == 249_069
+    assert [RELATIONS[place] for place in relate(left, right)] == [relation for relation, _, _ in lines]
+    assert not {0, ALL_WORLDS} & set(worlds.values())
 
 
 class TestSplits:

@@ -22,6 +22,11 @@ def model() -> Classifier:
     return Classifier(VOCABULARY, tuple("0123456789"), "lstm", LSTMConfig(hidden_size=2))
 
 
+@pytest.fixture(scope="module")
+def pairs() -> Classifier:
+    return Classifier(VOCABULARY, ("yes", "no"), "lstm", LSTMConfig(hidden_size=2), sentences=2)
+
+
 def example(text: str, label: str = "0") -> Example:
     return Example((tuple(text.split()),), label)
 
@@ -52,6 +57,26 @@ class TestDataset:
     def test_an_example_that_the_model_cannot_read_is_told_by_its_number(self, model, bad, message):
         with pytest.raises(InputError, match=message):
             Dataset.encode([example("1"), bad], model)
+
+
+class TestPairs:
+    def test_first_sentences_come_first(self, pairs):
+        examples = [Example((("1", "2"), ("3",)), "no"), Example((("4",), ("5", "6", "7")), "yes")]
+        dataset = Dataset.encode(examples, pairs)
+        assert dataset.lengths.tolist() == [3, 4]
+        batch = dataset.batch([1, 0], pairs)
+        assert batch.labels.tolist() == [0, 1]
+        assert batch.lengths.tolist() == [1, 2, 3, 1]
+        assert batch.tokens.T.tolist() == [[5, 0, 0], [2, 3, 0], [6, 7, 8], [4, 0, 0]]
+
+    def test_another_number_of_sentences_is_refused(self, model, pairs):
+        one, two = example("1"), Example((("1",), ("2",)), "0")
+        with pytest.raises(InputError, match="example 1: 1 sentences, and the model reads 2"):
+            Dataset.encode([one], pairs)
+        with pytest.raises(InputError, match="example 2: 2 sentences, and the model reads 1"):
+            Dataset.encode([one, two], model)
+        with pytest.raises(InputError, match="example 1: the sequence is empty"):
+            Dataset.encode([Example((("1",), ()), "yes")], pairs)
 
 
 class TestEpochs:

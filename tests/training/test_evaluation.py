@@ -13,9 +13,10 @@ from ordered_memory.config import ClassifierConfig, LSTMConfig, OrderedMemoryCon
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import Example
 from ordered_memory.tasks.listops import VOCABULARY, ListOps, ListOpsConfig
+from ordered_memory.tasks.logic import Logic, LogicConfig
 from ordered_memory.training.batching import Dataset
 from ordered_memory.training.evaluation import evaluate, trivial_f1
-from ordered_memory.trees import balanced, left_branching, right_branching
+from ordered_memory.trees import balanced, left_branching, right_branching, without_tokens
 
 TASK = ListOps(ListOpsConfig(pool_size=150, test_size=10, validation_size=10, max_depth=4, train_max_length=30))
 
@@ -183,3 +184,47 @@ class TestFloors:
 
     def test_without_gold_trees_there_is_no_floor(self, examples):
         assert trivial_f1([Example(example.sentences, example.label) for example in examples]) == {}
+
+
+class TestPairs:
+    LOGIC = Logic(LogicConfig(source="generated", pairs=300))
+
+    def make(self) -> Classifier:
+        torch.manual_seed(0)
+        encoder, sizes = OrderedMemoryConfig(hidden_size=8, num_slots=4), ClassifierConfig(embedding_size=8)
+        task = self.LOGIC
+        return Classifier(task.vocabulary, task.labels, "ordered-memory", encoder, sizes, sentences=2).double()
+
+    def test_figures_agree_with_one_pair_at_a_time(self):
+        """Trees of both sentences count, with their brackets and over the words alone."""
+        model, examples = self.make(), self.LOGIC.splits()["test"]
+        found = evaluate(model, examples, self.LOGIC.bucket, not_words=self.LOGIC.not_words)
+        predictions = [model.predict(*example.sentences) for example in examples]
+        assert found.predictions == tuple(prediction.label for prediction in predictions)
+        groups = {name: [] for name in found.buckets}
+        for place, example in enumerate(examples):
+            groups[self.LOGIC.bucket(example)].append(place)
+        for figures, members in [
+            (found, range(len(examples))),
+            *((found.buckets[name], groups[name]) for name in groups),
+        ]:
+            trees = [
+                (gold, sentence.tree)
+                for place in members
+                for gold, sentence in zip(examples[place].trees, predictions[place].sentences, strict=True)
+            ]
+            words = [tuple(without_tokens(tree, "()") for tree in both) for both in trees]
+            for pairs, root, f1 in (
+                (trees, True, figures.f1),
+                (trees, False, figures.f1_without_root),
+                (words, True, figures.f1_words),
+            ):
+                expected = slow_f1([(gold.spans, guess.spans, len(gold)) for gold, guess in pairs], root)
+                assert f1 == (None if expected is None else pytest.approx(expected))
+
+    def test_floors_over_words(self):
+        examples = self.LOGIC.splits()["test"]
+        floors = trivial_f1(examples, not_words=self.LOGIC.not_words)
+        words = Logic(LogicConfig(source="generated", pairs=300, brackets=False)).splits()["test"]
+        assert floors == trivial_f1(words)
+        assert floors["left"] != trivial_f1(examples)["left"]

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -28,6 +29,7 @@ from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example
 from ordered_memory.tasks.listops import ListOps
+from ordered_memory.tasks.logic import Logic, LogicConfig
 from ordered_memory.training import loop
 from ordered_memory.training.loop import Interrupted, learning_rate, train
 from ordered_memory.training.progress import Silent
@@ -627,3 +629,36 @@ class TestRefusal:
         monkeypatch.setattr(ListOps, "splits", lambda _: splits | {name: []})
         with pytest.raises(InputError, match=f"the {name} set is empty"):
             train(tiny(), tmp_path / "run", Silent())
+
+
+class TestPairs:
+    def experiment(self, model: str, **data: Any) -> Experiment:
+        plain = tiny(model, epochs=1, batch_size=50)
+        return dataclasses.replace(plain, task="logic", data=LogicConfig(pairs=800, **data))
+
+    @pytest.mark.parametrize("model", ["ordered-memory", "lstm"])
+    def test_a_run_says_what_data_it_used_and_measures_every_reading(self, tmp_path, monkeypatch, model):
+        monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
+        result = train(self.experiment(model, split="B"), tmp_path / "run", Silent())
+        assert result["config"]["data"]["source"] == "generated"
+        assert RunDirectory(tmp_path / "run").experiment().data == LogicConfig(pairs=800, split="B", source="generated")
+        sets = Logic(LogicConfig(pairs=800, split="B")).extra_tests()
+        sizes = {name: figures["n"] for name, figures in result["extra_tests"].items()}
+        assert sizes == {name: len(examples) for name, examples in sets.items()}
+        assert sizes.keys() == {"all", "held-out", "every"}
+        latent = model == "ordered-memory"
+        for figures in (result["test"], *result["extra_tests"].values()):
+            assert (figures["f1_words"] is not None) == latent
+        assert result["trivial_f1_words"].keys() == result["trivial_f1"].keys()
+
+    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, monkeypatch):
+        """With other data in the environment by then: the run's own config holds."""
+        experiment = self.experiment("ordered-memory")
+        monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
+        train(experiment, tmp_path / "whole", Silent())
+        train(experiment, tmp_path / "resumed", Silent())
+        shutil.rmtree(tmp_path / "resumed" / "last")
+        (tmp_path / "resumed" / "result.json").unlink()
+        monkeypatch.setenv("ORDERED_MEMORY_DATA", str(tmp_path / "absent"))
+        train(experiment, tmp_path / "resumed", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
