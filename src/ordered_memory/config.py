@@ -140,7 +140,7 @@ class TransformerConfig:
     feed_forward_size: int = 512
     """Size of the hidden layer of the feed-forward network."""
     dropout: float = 0.1
-    """Dropout on the input, on the attention's weights, and on what each part adds."""
+    """Dropout on the input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
 
@@ -164,7 +164,7 @@ class UniversalTransformerConfig:
     feed_forward_size: int = 512
     """Size of the hidden layer of the feed-forward network."""
     dropout: float = 0.1
-    """Dropout on each step's input, on the attention's weights, and on what each part adds."""
+    """Dropout on each step's input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
     halting: bool = False

@@ -55,12 +55,15 @@ class JointInput(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and then a feed-forward network, each added to what came in; norms come before them or after."""
+    """Attention and then a feed-forward network, each added to what came in; norms come before them or after.
+
+    Dropout is where the first Transformer has it: on the input's sums and on what each part adds, not inside them.
+    """
 
     def __init__(self, config: TransformerConfig | UniversalTransformerConfig) -> None:
         super().__init__()
         size = config.hidden_size
-        self.heads, self.norm_first, self.rate = config.num_heads, config.norm == "before", config.dropout
+        self.heads, self.norm_first = config.num_heads, config.norm == "before"
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.inner, self.outer = nn.Linear(size, config.feed_forward_size), nn.Linear(config.feed_forward_size, size)
@@ -77,13 +80,12 @@ class Block(nn.Module):
     def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
         rows, time, size = x.shape
         query, key, value = self.query_key_value(x).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        rate = self.rate if self.training else 0.0
-        mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
         attended: Tensor = self.dropout(self.output(mixed.transpose(1, 2).reshape(rows, time, size)))
         return attended
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.dropout(self.outer(self.dropout(relu(self.inner(x)))))
+        made: Tensor = self.dropout(self.outer(relu(self.inner(x))))
         return made
 
 

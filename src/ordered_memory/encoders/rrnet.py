@@ -111,13 +111,12 @@ class RRNetEncoder(Encoder):
 
     def _close_some(self, levels: list[Tensor], token: Tensor, heights: Tensor) -> list[Decisions]:
         """Asks, from the lowest level up, which rows close their node; `levels` and `heights` are changed in place."""
-        taken = []
+        taken, size = [], self.output_size
         rows = torch.arange(len(token), device=token.device)
+        states, above = levels[0], levels[1]
         for number in range(self.config.depth - 1):
-            states, above = levels[number][rows], levels[number + 1][rows]
             with torch.no_grad():
-                size = self.output_size
-                features = torch.cat((states[:, :size], above[:, :size], token[rows]), -1)
+                features = torch.cat((states[:, :size], above[:, :size], token), -1)
                 logits = self.policy(features).squeeze(-1)
                 closed = torch.rand_like(logits) < logits.sigmoid() if self.training else logits > 0
             if self.training:
@@ -125,10 +124,13 @@ class RRNetEncoder(Encoder):
             chosen = closed.nonzero()[:, 0]
             if len(chosen) == 0:
                 break
-            rows = rows[chosen]
-            levels[number + 1] = levels[number + 1].index_copy(0, rows, self._up(states[chosen], above[chosen]))
-            levels[number] = levels[number].index_fill(0, rows, 0.0)
+            rows, token = rows[chosen], token[chosen]
             heights[rows] = number + 1
+            states = self._up(states.index_select(0, chosen), above.index_select(0, chosen))
+            levels[number] = levels[number].index_fill(0, rows, 0.0)
+            levels[number + 1] = levels[number + 1].index_copy(0, rows, states)
+            if number + 2 < self.config.depth:
+                above = levels[number + 2].index_select(0, rows)
         return taken
 
     def _close_all(self, levels: list[Tensor], top: Tensor) -> Tensor:
