@@ -141,6 +141,17 @@ class TestReinforce:
         _, values = encoder.track(*encoder(x, torch.full((40,), 5)).learn.args)
         assert values[3].sigmoid().mean().item() == pytest.approx(0.75, abs=0.1)
 
+    def test_the_weight_of_reinforce_does_not_reach_the_value(self):
+        found = []
+        for weight in (1e-30, 5.0):
+            encoder = make(rl_weight=weight)
+            x = torch.randn(6, len(LENGTHS), 3, dtype=torch.float64)
+            right = torch.tensor([True, False, True, True, False])
+            (loss,) = encoder(x, LENGTHS).learn(Outcome(right.double(), right, None))
+            found.append(flat_gradient(loss, list(encoder.value.parameters())))
+        assert found[0].abs().min() > 0
+        torch.testing.assert_close(*found)
+
     @pytest.mark.parametrize("wanted", [(0, 0, 0), (2, 1, 0), (0, 1, 0)])
     def test_the_tree_that_is_rewarded_is_learned(self, wanted):
         torch.manual_seed(0)
