@@ -133,6 +133,7 @@ def test_hostile_tokens_labels_and_folders_are_only_text(
         Classifier(Vocabulary(tokens), labels, "ordered-memory", TINY.encoder).save_pretrained(folder / "best")
     examples = [Example((tokens,), label, (left_branching(tokens),)) for label in labels]
     monkeypatch.setattr(report, "held_out", lambda _: examples)
+    monkeypatch.setattr(report, "operators_section", lambda _: "")  # they know no [MAX
     text = write_report(folders, tmp_path / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert not {"script", "img", "b", "u"} & set(page.tags)

@@ -14,7 +14,8 @@ def table(heads: Sequence[str], rows: Sequence[str], caption: str) -> str:
     cells = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     body = "\n".join(rows)
     inner = f"<thead><tr>{cells}</tr></thead>\n<tbody>\n{body}\n</tbody>"
-    return f'<div class="scroll"><table>\n{inner}\n</table></div>\n<p class="caption">{escape(caption)}</p>'
+    note = f'\n<p class="caption">{escape(caption)}</p>' if caption else ""
+    return f'<div class="scroll"><table>\n{inner}\n</table></div>{note}'
 
 
 def row(name: str, cells: Sequence[str], kind: str = "") -> str:

@@ -15,6 +15,7 @@ from ordered_memory import __version__, atomic
 from ordered_memory.config import TrainingConfig
 from ordered_memory.reproduce import markup
 from ordered_memory.reproduce.charts import Floor, Line, line_chart
+from ordered_memory.reproduce.operators import operators_section
 from ordered_memory.reproduce.pictures import trees_section
 from ordered_memory.reproduce.runs import (
     NOTHING,
@@ -71,6 +72,7 @@ def page(runs: Sequence[FinishedRun]) -> str:
         _results(runs),
         _learning(runs),
         _buckets(runs),
+        operators_section(runs),
         trees_section(runs, examples),
         _mistakes(runs, examples),
         _settings(runs),
