@@ -19,7 +19,17 @@ from ordered_memory.tasks import TASKS, Example
 from ordered_memory.training.run_directory import RESULT, RunDirectory
 from ordered_memory.trees import Tree
 
-MODEL_NAMES = {"ordered-memory": "Ordered Memory", "lstm": "LSTM"}
+MODEL_NAMES = {
+    "ordered-memory": "Ordered Memory",
+    "lstm": "LSTM",
+    "on-lstm": "ON-LSTM",
+    "rrnet": "RRNet",
+    "transformer": "Transformer",
+    "universal-transformer": "Universal Transformer",
+    "tree-rnn": "TreeRNN",
+    "tree-lstm": "TreeLSTM",
+    "tree-cell": "TreeCell",
+}
 NOTHING = "\N{EN DASH}"
 """What a table shows where there is no figure."""
 EASY_TO_DRAW = (8, 16)
