@@ -37,8 +37,9 @@ class TestTrain:
 
     def test_a_flag_of_two_groups_keeps_its_prefix(self, tmp_path, capsys):
         words = ["train", "logic", "--seed", "3", "--data.seed=5", "--out", str(tmp_path / "run"), "--json", *TINY]
-        assert main([*words, "--model", "lstm"]) == 0
+        assert main([*words, "--model", "lstm", "--no-brackets"]) == 0
         result = json.loads(capsys.readouterr().out)
+        assert result["config"]["data"]["brackets"] is False
         assert (result["seed"], result["config"]["data"]["seed"]) == (3, 5)
 
     def test_files_of_the_data_folder(self, tmp_path, capsys):

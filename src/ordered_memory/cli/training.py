@@ -140,7 +140,7 @@ def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
     words = []
     for word in argv:
         flag, equals, value = word.partition("=")
-        known = flag.startswith("--") and flag[2:].replace("_", "-") in short
+        known = flag.startswith("--") and flag[2:].replace("_", "-").removeprefix("no-") in short
         words.append(f"--data.{flag[2:]}{equals}{value}" if known else word)
     return words
 
