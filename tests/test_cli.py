@@ -117,7 +117,7 @@ class TestTrain:
         ("words", "message"),
         [
             ("--model ordered-memry", "did you mean ordered-memory?"),
-            ("--preset listops-huge", "there are listops-paper, listops-demo"),
+            ("--preset listops-huge", "there are listops-paper, listops, listops-demo"),
             ("--resume", "--resume needs --out"),
             ("--out nowhere --resume", "nowhere: there is no run here"),
             ("--out {run} --resume --epochs 9", "--epochs cannot be changed"),
