@@ -68,7 +68,9 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
 
 def _train_arguments(argv: Sequence[str]) -> Any:
     """Flags whose defaults are the preset's: task, model, preset and config are looked up first."""
-    task = next((word for word in argv if word in TASKS), "listops")
+    # A word after a flag may be a preset of the same name, not the task.
+    words = (word for place, word in enumerate(argv) if word in TASKS and argv[place - 1 : place] != ["--preset"])
+    task = next(words, "listops")
     argv = _with_prefixes(argv, TASKS[task].config_type)
     model = peek(argv, "--model")
     if model is not None and model not in ENCODER_CONFIGS:
