@@ -1,8 +1,8 @@
 """RRNet, a recurrent-recursive network (Jacob, Lin, Sordoni and Bengio 2018), which closes nodes while it reads.
 
-What follows what is known of the paper's model: one recurrent network reads the tokens of a node; before each token a discrete
-decision says whether to stay in the current node or to close it; a closed node's summary goes up, where the same
-weights make the step from one child to the next; decisions are sampled, and learned by REINFORCE with a learned
+What follows what is known of the paper's model: one recurrent network reads the tokens of a node; before each token a
+discrete decision says whether to stay in the current node or to close it; a closed node's summary goes up, where the
+same weights make the step from one child to the next; decisions are sampled, and learned by REINFORCE with a learned
 baseline.
 
 What is ours, for there is no public code: the network is an LSTM; after a node has closed, the same decision is asked
