@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from ordered_memory.reproduce.listops_page import mean_and_spread, page
+from ordered_memory.reproduce.listops_page import page
 from ordered_memory.reproduce.plan import listops_rows
 from ordered_memory.reproduce.runs import NOTHING
 
@@ -43,14 +41,6 @@ def test_longer_expressions_stand_beside_the_published_ones(tmp_path):
     assert "| ordered-memory, seed 3, hard pointer | 99.5 | 25.0 |" in text
     assert f"| Ordered Memory, 21 slots, published | 99.55 | {NOTHING} |" in text
     assert "of 2,000 tokens 300" in text
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [([], NOTHING), ([None], NOTHING), ([0.5], "50.00"), ([0.5, None], "50.00"), ([0.4, 0.6], "50.00±14.14")],
-)
-def test_mean_and_spread(values, shown):
-    assert mean_and_spread(values) == shown
 
 
 def test_the_page_is_what_the_results_say():

@@ -4,7 +4,6 @@ python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
 """
 
 import json
-import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +12,19 @@ from typing import Any
 from ordered_memory import atomic
 from ordered_memory.reproduce.generalisation import TESTS
 from ordered_memory.reproduce.plan import Row, listops_rows
-from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY, Figure
+from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
 from ordered_memory.reproduce.runs import NOTHING
-from ordered_memory.training.progress import duration
+from ordered_memory.reproduce.tables import (
+    CIRCUMSTANCES,
+    NOT_RUN,
+    circumstances,
+    mean_and_spread,
+    published_figure,
+    table,
+)
 
 GENERALISATION = "generalisation-"
 """How the names of files with figures on longer expressions begin."""
-NOT_RUN = "not run"
 
 
 def page(folder: Path) -> str:
@@ -49,32 +54,17 @@ def page(folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
-    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def mean_and_spread(values: Sequence[float | None]) -> str:
-    """Percent of fractions: one as it is, several as mean and standard deviation."""
-    known = [100 * value for value in values if value is not None]
-    if not known:
-        return NOTHING
-    spread = f"±{statistics.stdev(known):.2f}" if len(known) > 1 else ""
-    return f"{statistics.mean(known):.2f}{spread}"
-
-
 def _systems(rows: Sequence[Row], folder: Path) -> str:
-    heads = ("", "published accuracy", "ours", "published F1", "ours", "seeds", "training", "threads", "commit")
+    heads = ("", "published accuracy", "ours", "published F1", "ours", *CIRCUMSTANCES)
     return table(heads, [_system(row, row.results(folder)) for row in rows])
 
 
 def _system(row: Row, results: Sequence[dict[str, Any]]) -> list[str]:
     # Our two recipes of Ordered Memory stand beside the same published row.
     published = LISTOPS.get(row.key.removesuffix("-paper"), (None, None))
-    accuracy, f1 = (NOTHING if figure is None else str(figure) for figure in published)
+    accuracy, f1 = map(published_figure, published)
     if not results:
-        return [row.title, accuracy, NOT_RUN, f1, NOT_RUN, *[NOTHING] * 4]
+        return [row.title, accuracy, NOT_RUN, f1, NOT_RUN, *circumstances(results)]
     test = [result["test"] for result in results]
     return [
         row.title,
@@ -82,10 +72,7 @@ def _system(row: Row, results: Sequence[dict[str, Any]]) -> list[str]:
         mean_and_spread([figures["accuracy"] for figures in test]),
         f1,
         mean_and_spread([figures["f1"] for figures in test]),
-        " ".join(str(result["seed"]) for result in results),
-        duration(statistics.mean(result["position"]["seconds"] for result in results)),
-        "/".join(sorted({str(result["cores"]) for result in results})),
-        ", ".join(sorted({result["commit"] or NOTHING for result in results})),
+        *circumstances(results),
     ]
 
 
@@ -112,7 +99,7 @@ def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
                 told = f"seed {figures['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
                 lines.append([f"{figures['model']}, {told}", *cells])
     for system, published in LISTOPS_GENERALISATION.items():
-        lines.append([f"{system}, published", *(_published(published.get(name)) for name in names)])
+        lines.append([f"{system}, published", *(published_figure(published.get(name)) for name in names)])
     smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
     return [
         "Accuracy on expressions of so many tokens, with more arguments than the 5 of training (at most 1,000 tokens), "
@@ -121,10 +108,6 @@ def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
         f"Published figures: {BT_CELL}; their models were trained on up to 100 tokens, ours on up to 50.",
         table(["", *names], lines),
     ]
-
-
-def _published(figure: Figure | None) -> str:
-    return NOTHING if figure is None else str(figure)
 
 
 if __name__ == "__main__":

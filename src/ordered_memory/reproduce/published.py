@@ -15,9 +15,36 @@ class Figure:
     digits: int = 1
 
     def __str__(self) -> str:
-        spread = "" if self.spread is None else f"±{self.spread:g}"
+        spread = "" if self.spread is None else f"±{self.spread}"
         return f"{self.value:.{self.digits}f}{spread}"
 
+
+LOGIC_COLUMNS = (*map(str, range(7, 13)), "A", "B", "C")
+"""Of Table 1: the number of operations, then the splits."""
+
+
+def _table_1(*figures: float, spreads: tuple[float, ...] = ()) -> dict[str, Figure]:
+    """A row of Table 1, as far as it goes; spreads are those of its first columns."""
+    padded = (*spreads, *[None] * (len(figures) - len(spreads)))
+    cells = (Figure(value, spread, digits=0) for value, spread in zip(figures, padded, strict=True))
+    return dict(zip(LOGIC_COLUMNS, cells, strict=False))
+
+
+# Table 1 of the paper: accuracy of each system on logical inference, trained on at most 6 operations.
+LOGIC: dict[str, dict[str, Figure]] = {
+    "lstm": _table_1(88, 84, 80, 78, 71, 69, 84, 60, 59),
+    "rrnet": _table_1(84, 81, 78, 74, 72, 71),
+    "on-lstm": _table_1(91, 87, 85, 81, 78, 75, 70, 63, 60),
+    "transformer": _table_1(51, 52, 51, 51, 51, 48, 53, 51, 51),
+    "universal-transformer": _table_1(51, 52, 51, 51, 51, 48, 53, 51, 51),
+    "ordered-memory": _table_1(98, 97, 96, 94, 93, 92, 94, 91, 81, spreads=(0.0, 0.4, 0.5, 0.8, 0.5, 1.1)),
+    "ordered-memory-tree-rnn": _table_1(69, 67, 65, 61, 57, 53),
+    "tree-lstm": _table_1(94, 92, 92, 88, 87, 86, 91, 84, 76),
+    "tree-cell": _table_1(98, 96, 96, 95, 93, 92, 95, 95, 90),
+    "tree-rnn": _table_1(98, 98, 97, 96, 95, 96, 94, 92, 86),
+}
+LOGIC_F1 = Figure(84.3, 14.4)
+"""Of Ordered Memory's trees, over words."""
 
 # Table 2 of the paper: accuracy and F1 of each system on ListOps.
 LISTOPS: dict[str, tuple[Figure, Figure | None]] = {

@@ -1,0 +1,45 @@
+"""What the pages of results have in common: Markdown tables, figures of several seeds, and how the runs were made."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from ordered_memory.reproduce.published import Figure
+from ordered_memory.reproduce.runs import NOTHING
+from ordered_memory.training.progress import duration
+
+NOT_RUN = "not run"
+CIRCUMSTANCES = ("seeds", "training", "threads", "commit")
+"""Heads of the columns that `circumstances` fills."""
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def mean_and_spread(values: Sequence[float | None], digits: int = 2) -> str:
+    """Percent of fractions: one as it is, several as mean and standard deviation."""
+    known = [100 * value for value in values if value is not None]
+    if not known:
+        return NOTHING
+    spread = f"±{statistics.stdev(known):.{digits}f}" if len(known) > 1 else ""
+    return f"{statistics.mean(known):.{digits}f}{spread}"
+
+
+def published_figure(figure: Figure | None) -> str:
+    """As printed in the paper, or a dash."""
+    return NOTHING if figure is None else str(figure)
+
+
+def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
+    """How finished runs were made: their seeds, time in training, threads and commits."""
+    if not results:
+        return [NOTHING] * len(CIRCUMSTANCES)
+    return [
+        " ".join(str(result["seed"]) for result in results),
+        duration(statistics.mean(result["position"]["seconds"] for result in results)),
+        "/".join(sorted({str(result["cores"]) for result in results})),
+        ", ".join(sorted({result["commit"] or NOTHING for result in results})),
+    ]
