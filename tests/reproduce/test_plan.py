@@ -8,8 +8,8 @@ import pytest
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.presets import PRESETS, preset
-from ordered_memory.reproduce.plan import Row, listops_rows, missing, rows_of, run_one
-from ordered_memory.reproduce.published import LISTOPS
+from ordered_memory.reproduce.plan import NUMBERS, TABLES, Row, listops_rows, logic_rows, missing, rows_of, run_one
+from ordered_memory.reproduce.published import LISTOPS, LOGIC
 from ordered_memory.training.progress import Silent
 
 
@@ -26,8 +26,9 @@ def tiny() -> Experiment:
     )
 
 
-def test_the_keys_are_different_and_every_experiment_survives_json():
-    rows = listops_rows()
+@pytest.mark.parametrize("table", TABLES)
+def test_the_keys_are_different_and_every_experiment_survives_json(table):
+    rows = rows_of(table)
     assert len({row.key for row in rows}) == len(rows)
     for row in rows:
         assert Experiment.from_dict(json.loads(json.dumps(row.experiment.to_dict()))) == row.experiment
@@ -36,6 +37,40 @@ def test_the_keys_are_different_and_every_experiment_survives_json():
 def test_every_published_row_of_a_model_that_is_here_is_planned():
     keys = {row.key for row in listops_rows()}
     assert {"ordered-memory", "ordered-memory-tree-rnn", "lstm"} <= keys & LISTOPS.keys()
+
+
+def test_table_1_is_planned_whole():
+    rows = {row.key: row for row in logic_rows()}
+    assert rows.keys() >= LOGIC.keys()
+    assert len(rows["ordered-memory"].seeds) == 3
+    for key, published in LOGIC.items():
+        for split in "ABC":
+            assert (f"{key}-{split}" in rows) == (split in published)
+
+
+def test_a_row_of_a_split_differs_from_its_system_in_the_split_only():
+    rows = {row.key: row for row in logic_rows()}
+    splits = [row for row in rows.values() if row.group == "splits"]
+    assert len(splits) == 24
+    for row in splits:
+        key, _, split = row.key.rpartition("-")
+        assert row.experiment.data.split == split
+        whole = dataclasses.replace(row.experiment.data, split="full")
+        assert dataclasses.replace(row.experiment, data=whole) == rows[key].experiment
+
+
+def test_the_faithful_transformers_stand_beside_those_that_learn():
+    rows = {row.key: row for row in logic_rows()}
+    assert rows["transformer-paper"].experiment == preset("logic", "logic-paper", "transformer")
+    assert rows["transformer-paper"].experiment.encoder != rows["transformer"].experiment.encoder
+    halting = {key: rows[key].experiment.encoder.halting for key in rows if key.startswith("universal-transformer")}
+    assert halting["universal-transformer-halting"]
+    assert halting["universal-transformer-paper"]
+    assert not halting["universal-transformer"]
+
+
+def test_the_paper_s_numbers_are_names_too():
+    assert set(NUMBERS.values()) == TABLES.keys()
 
 
 def test_the_sizes_of_the_training_set_are_what_the_rows_say():

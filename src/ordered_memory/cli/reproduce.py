@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @dataclass
 class ReproduceArguments:
     table: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TABLE")]
-    """listops: the paper's Table 2 and what goes with it; generalisation: a ListOps model on longer expressions."""
+    """logic: the paper's Table 1 (table1 will do); listops: Table 2 and what goes with it (table2); generalisation: a
+    ListOps model on longer expressions."""
     run: tyro.conf.FlagCreatePairsOff[bool] = False
     """Train what is missing, one run after the other; without it, only say what is run and what is not."""
     only: str | None = None
@@ -60,15 +61,16 @@ def reproduce(argv: Sequence[str]) -> int:
 def _table(arguments: ReproduceArguments) -> int:
     from rich.console import Console
 
-    from ordered_memory.reproduce.plan import missing, rows_of, run_one
+    from ordered_memory.reproduce.plan import NUMBERS, missing, rows_of, run_one
     from ordered_memory.training.progress import Live
 
     console = Console()
-    rows, results = rows_of(arguments.table, arguments.only), arguments.results / arguments.table
+    table = NUMBERS.get(arguments.table, arguments.table)
+    rows, results = rows_of(table, arguments.only), arguments.results / table
     for row in rows:
         done = [result["seed"] for result in row.results(results)]
         runs = ", ".join(f"seed {seed} {'done' if seed in done else 'not run'}" for seed in row.seeds)
-        console.print(f"{row.key:<28} {runs}", highlight=False, soft_wrap=True)
+        console.print(f"{row.key:<30} {runs}", highlight=False, soft_wrap=True)
     wanted = missing(rows, results)
     if not arguments.run:
         console.print(f"{len(wanted)} runs are missing; --run trains them", highlight=False)

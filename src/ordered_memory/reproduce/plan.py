@@ -16,9 +16,27 @@ from ordered_memory.config import ENCODER_CONFIGS, Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.presets import preset
 from ordered_memory.reproduce.publish import publish
+from ordered_memory.reproduce.published import LOGIC
 from ordered_memory.training.loop import train
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import CONFIG
+
+SYSTEMATIC = ("A", "B", "C")
+"""The splits of logical inference that ask for systematic generalisation."""
+SYSTEMS = {
+    "lstm": "LSTM",
+    "rrnet": "RRNet",
+    "on-lstm": "ON-LSTM",
+    "transformer": "Transformer",
+    "universal-transformer": "Universal Transformer",
+    "rl-spinn": "RL-SPINN",
+    "gumbel-tree": "Gumbel Tree-LSTM",
+    "cooperative": "Havrylov et al. 2019",
+    "tree-rnn": "TreeRNN (gold trees)",
+    "tree-lstm": "TreeLSTM (gold trees)",
+    "tree-cell": "TreeCell (gold trees)",
+}
+"""The compared systems, by the name of the model."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +49,7 @@ class Row:
     experiment: Experiment
     seeds: tuple[int, ...] = (0,)
     group: str = "systems"
-    """The table it stands in: systems, ablations or sizes."""
+    """The table it stands in: systems, ablations, sizes, or splits."""
 
     def file(self, results: Path, seed: int) -> Path:
         return results / f"{self.key}-seed{seed}.json"
@@ -57,22 +75,9 @@ def listops_rows() -> list[Row]:
         Row("ordered-memory", "Ordered Memory", ours, (0, 1, 2)),
         Row("ordered-memory-paper", "Ordered Memory, published recipe", preset("listops", "listops-paper"), (0, 1, 2)),
     ]
-    others = {
-        "lstm": "LSTM",
-        "rrnet": "RRNet",
-        "on-lstm": "ON-LSTM",
-        "transformer": "Transformer",
-        "universal-transformer": "Universal Transformer",
-        "rl-spinn": "RL-SPINN",
-        "gumbel-tree": "Gumbel Tree-LSTM",
-        "cooperative": "Havrylov et al. 2019",
-        "tree-rnn": "TreeRNN (gold trees)",
-        "tree-lstm": "TreeLSTM (gold trees)",
-        "tree-cell": "TreeCell (gold trees)",
-    }
     rows += [
         Row(model, title, preset("listops", "listops", model))
-        for model, title in others.items()
+        for model, title in SYSTEMS.items()
         if model in ENCODER_CONFIGS
     ]
     options: dict[str, tuple[str, dict[str, Any]]] = {
@@ -99,8 +104,44 @@ def listops_rows() -> list[Row]:
     return rows
 
 
-TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows}
+def logic_rows() -> list[Row]:
+    """Table 1: every system on the whole training set, and on A, B and C those that the paper has there."""
+    ours = preset("logic", "logic")
+    ablation = _changed(ours, encoder={"cell": "tree-rnn"})
+    rows = [
+        Row("ordered-memory", "Ordered Memory", ours, (0, 1, 2)),
+        Row("ordered-memory-paper", "Ordered Memory, published recipe", preset("logic", "logic-paper")),
+        Row("ordered-memory-tree-rnn", "Ordered Memory, TreeRNN op as cell", ablation),
+    ]
+    for model, title in SYSTEMS.items():
+        if model not in LOGIC:
+            continue
+        experiment = preset("logic", "logic", model)
+        rows.append(Row(model, title, experiment))
+        if model == "universal-transformer":
+            halting = _changed(experiment, encoder={"halting": True})
+            rows.append(Row(f"{model}-halting", f"{title}, with halting", halting))
+        if model in ("transformer", "universal-transformer"):  # as the paper had them, where they did not learn
+            faithful = preset("logic", "logic-paper", model)
+            rows.append(Row(f"{model}-paper", f"{title}, published setting", faithful))
+    splits = [
+        Row(
+            f"{row.key}-{split}",
+            f"{row.title}, split {split}",
+            _changed(row.experiment, data={"split": split}),
+            group="splits",
+        )
+        for row in rows
+        for split in SYSTEMATIC
+        if split in LOGIC.get(row.key, {})
+    ]
+    return rows + splits
+
+
+TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows, "logic": logic_rows}
 """The rows of each table, by the table's name."""
+NUMBERS = {"table1": "logic", "table2": "listops"}
+"""The same by their numbers in the paper."""
 
 
 def rows_of(table: str, only: str | None = None) -> list[Row]:

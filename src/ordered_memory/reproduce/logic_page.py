@@ -1,0 +1,134 @@
+"""The page about logical inference, rendered from `results/logic`: our figures beside the published ones, none typed.
+
+python -m ordered_memory.reproduce.logic_page results/logic docs/logic-results.md
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from ordered_memory import atomic
+from ordered_memory.reproduce.plan import SYSTEMATIC, Row, logic_rows
+from ordered_memory.reproduce.published import LOGIC, LOGIC_COLUMNS, LOGIC_F1, ORDERED_MEMORY, Figure
+from ordered_memory.reproduce.runs import NOTHING
+from ordered_memory.reproduce.tables import (
+    CIRCUMSTANCES,
+    NOT_RUN,
+    circumstances,
+    mean_and_spread,
+    published_figure,
+    table,
+)
+from ordered_memory.tasks.logic import READINGS
+from ordered_memory.tasks.logic_generator import MOST_OPERATIONS
+
+Results = list[dict[str, Any]]
+Trees = Literal["f1", "f1_words"]
+TREES: dict[Trees, str] = {"f1": "Over all tokens, brackets among them", "f1_words": "Over words"}
+
+
+def page(folder: Path) -> str:
+    """The whole page."""
+    rows = logic_rows()
+    found = {row.key: row.results(folder) for row in rows}
+    systems = [row for row in rows if row.group == "systems"]
+    parts = [
+        "# Logical inference: results",
+        "Which of seven relations holds between two statements; [Logical inference](logic.md) tells of the data, the "
+        "splits and the trees. `om reproduce logic` shows what of this page is run and what is not; with `--run` it "
+        "trains what is missing. The page is rendered from `results/logic`.",
+        "## Table 1: the compared systems",
+        f"Accuracy by number of operations, trained on at most 6, and on the splits A, B and C (the reading `longer`). "
+        f"Ours, and in brackets the published figure: {ORDERED_MEMORY}. Checkpoints are picked on validation pairs. "
+        "Mean and standard deviation where there are several seeds.",
+        table(("", *LOGIC_COLUMNS), [_system(row, found) for row in systems]),
+        "## Systematic generalisation: three readings",
+        "The paper does not say which pairs with the held-out pattern are its test set of A, B and C: those of the "
+        "test files with more operations than in training (`longer`), of all test files (`all`), or those dropped from "
+        "training (`held-out`).",
+        _readings([row for row in systems if SYSTEMATIC[0] in LOGIC.get(row.key, {})], found),
+        "## F1 of the induced trees",
+        "By number of operations, on all test pairs, beside trees that look at nothing. The data does not "
+        "say where a bracket belongs, so that a right tree may score low over all tokens; the published F1 of Ordered "
+        f"Memory, {LOGIC_F1}, is over words. Gold-tree models are given theirs, and have no line.",
+    ]
+    for kind, title in TREES.items():
+        parts += [f"{title}:", _parsing(systems, found, kind)]
+    parts += ["## The runs", _runs(rows, found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _system(row: Row, found: dict[str, Results]) -> list[str]:
+    """A line of Table 1: columns of operations from the row's own runs, the splits from the runs on them."""
+    # Our other settings of a system stand beside the same published row.
+    published = LOGIC.get(row.key) or LOGIC[row.key.removesuffix("-paper").removesuffix("-halting")]
+    cells = []
+    for column in LOGIC_COLUMNS:
+        figure = published.get(column)
+        if column in SYSTEMATIC:
+            planned = f"{row.key}-{column}" in found
+            values = [_reading(result, "longer") for result in found.get(f"{row.key}-{column}", [])]
+            cells.append(_beside(values, figure) if planned else NOTHING)
+        else:
+            cells.append(_beside([_bucket(result, column, "accuracy") for result in found[row.key]], figure))
+    return [row.title, *cells]
+
+
+def _beside(values: Sequence[float | None], figure: Figure | None) -> str:
+    """Our figure, and in brackets the published one where there is one."""
+    ours = mean_and_spread(values, digits=1) if values else NOT_RUN
+    return ours if figure is None else f"{ours} ({published_figure(figure)})"
+
+
+def _bucket(result: dict[str, Any], operations: str, figure: str) -> float | None:
+    """A figure of the test pairs of so many operations; drawn pairs may be so few that there are none."""
+    value: float | None = result["test"]["buckets"].get(operations, {}).get(figure)
+    return value
+
+
+def _reading(result: dict[str, Any], name: str) -> float | None:
+    """Accuracy of a run on one reading of its split's test set, whichever of them stood first."""
+    is_first = result["config"]["data"]["test_reading"] == name
+    figures = result["test"] if is_first else result["extra_tests"].get(name)
+    return None if figures is None else figures["accuracy"]
+
+
+def _readings(rows: Sequence[Row], found: dict[str, Results]) -> str:
+    heads = ["", *(f"{split} {reading}" for split in SYSTEMATIC for reading in READINGS)]
+    lines = []
+    for row in rows:
+        runs = [(found[f"{row.key}-{split}"], reading) for split in SYSTEMATIC for reading in READINGS]
+        lines.append([row.title, *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs)])
+    return table(heads, lines)
+
+
+def _parsing(rows: Sequence[Row], found: dict[str, Results], kind: Trees) -> str:
+    """F1 by number of operations and in all of every system that induces trees, then the trivial trees in all."""
+    parsers = [(row, found[row.key]) for row in rows if any(run["test"][kind] is not None for run in found[row.key])]
+    if not parsers:
+        return NOT_RUN
+    operations = [str(number) for number in range(1, MOST_OPERATIONS + 1)]
+    lines = []
+    for row, runs in parsers:
+        cells = [mean_and_spread([_bucket(run, name, kind) for run in runs], digits=1) for name in operations]
+        lines.append([row.title, *cells, mean_and_spread([run["test"][kind] for run in runs], digits=1)])
+    # Trivial trees are the same for all that read the same pairs. Their F1 is kept with the root's span and without.
+    floors = parsers[0][1][0]["trivial_f1" if kind == "f1" else "trivial_f1_words"]
+    for name, (with_root, _) in floors.items():
+        lines.append([f"{name} trees", *[NOTHING] * len(operations), f"{100 * with_root:.1f}"])
+    return table(["operations", *operations, "all"], lines)
+
+
+def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:
+    """Where each figure comes from: the data that was read, seeds, time in training, threads and commits."""
+    lines = []
+    for row in rows:
+        sources = sorted({run["config"]["data"]["source"] for run in found[row.key]})
+        lines.append([row.title, "/".join(sources) or NOT_RUN, *circumstances(found[row.key])])
+    return table(["", "data", *CIRCUMSTANCES], lines)
+
+
+if __name__ == "__main__":
+    results, document = map(Path, sys.argv[1:])
+    atomic.write_text(document, page(results))

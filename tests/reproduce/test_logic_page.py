@@ -1,0 +1,104 @@
+"""The page about logical inference: Table 1 from results, beside what is published, honest about what was not run."""
+
+import json
+from pathlib import Path
+
+from ordered_memory.reproduce.logic_page import page
+from ordered_memory.reproduce.plan import logic_rows
+from ordered_memory.reproduce.runs import NOTHING
+from tests.conftest import ROOT
+
+FLOORS = {"left": [0.31, 0.2], "random": [0.25, 0.1]}
+WORD_FLOORS = {"left": [0.52, 0.4], "random": [0.45, 0.3]}
+
+
+def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes) -> dict:
+    """A run; an example of n operations is n thousandths harder, and words are easier to parse than tokens."""
+    words = None if f1 is None else f1 + 0.05
+    buckets = {str(number): {"accuracy": accuracy - number / 1000, "f1": f1, "f1_words": words} for number in range(13)}
+    return {
+        "seed": seed,
+        "test": {"accuracy": accuracy, "f1": f1, "f1_words": words, "buckets": buckets},
+        "extra_tests": {},
+        "trivial_f1": FLOORS,
+        "trivial_f1_words": WORD_FLOORS,
+        "position": {"seconds": 100.0 * (seed + 1)},
+        "cores": 2,
+        "commit": "abc",
+        "config": {"data": {"test_reading": "longer", "source": "files"}},
+        **changes,
+    }
+
+
+def write(folder: Path, key: str, result: dict) -> None:
+    (folder / f"{key}-seed{result['seed']}.json").write_text(json.dumps(result))
+
+
+def line(text: str, title: str, section: str) -> list[str]:
+    """The cells of a table's line under a heading."""
+    part = text.split(f"## {section}")[1].split("\n## ")[0]
+    (found,) = [row for row in part.splitlines() if row.startswith(f"| {title} |")]
+    return found.strip("| ").split(" | ")[1:]
+
+
+def test_columns_of_operations_stand_beside_the_published_ones(tmp_path):
+    write(tmp_path, "ordered-memory", result(0.99, 0.8, seed=0))
+    write(tmp_path, "ordered-memory", result(0.97, 0.9, seed=2))
+    text = page(tmp_path)
+    cells = line(text, "Ordered Memory", "Table 1")
+    assert cells[:2] == ["97.3±1.4 (98±0.0)", "97.2±1.4 (97±0.4)"]
+    assert cells[5:] == ["96.8±1.4 (92±1.1)", "not run (94)", "not run (91)", "not run (81)"]
+    assert line(text, "LSTM", "Table 1")[0] == "not run (88)"
+    assert line(text, "RRNet", "Table 1")[5:] == ["not run (71)", NOTHING, NOTHING, NOTHING]
+    assert line(text, "Ordered Memory", "The runs") == ["files", "0 2", "3m20s", "2", "abc"]
+
+
+def test_the_faithful_transformer_stands_beside_the_same_published_row(tmp_path):
+    write(tmp_path, "transformer-paper", result(0.517))
+    text = page(tmp_path)
+    assert line(text, "Transformer, published setting", "Table 1")[0] == "51.0 (51)"
+    assert line(text, "Transformer", "Table 1")[0] == "not run (51)"
+
+
+def test_a_split_is_told_in_three_readings_whichever_stood_first(tmp_path):
+    others = {"longer": {"accuracy": 0.84}, "held-out": {"accuracy": 0.93}, "every": {"accuracy": 0.5}}
+    config = {"data": {"test_reading": "all", "source": "generated"}}
+    write(tmp_path, "lstm-B", result(0.88, extra_tests=others, config=config))
+    text = page(tmp_path)
+    assert line(text, "LSTM", "Table 1")[6:] == ["not run (84)", "84.0 (60)", "not run (59)"]
+    readings = line(text, "LSTM", "Systematic generalisation")
+    assert readings == ["not run"] * 3 + ["84.0", "88.0", "93.0"] + ["not run"] * 3
+    assert line(text, "LSTM, split B", "The runs")[0] == "generated"
+
+
+def test_a_reading_without_pairs_is_a_dash(tmp_path):
+    write(tmp_path, "lstm-A", result(0.88))
+    assert line(page(tmp_path), "LSTM", "Systematic generalisation")[:3] == ["88.0", NOTHING, NOTHING]
+
+
+def test_f1_is_told_with_brackets_and_without_beside_the_trivial_trees(tmp_path):
+    write(tmp_path, "ordered-memory", result(0.99, 0.8))
+    write(tmp_path, "lstm", result(0.9))
+    part = page(tmp_path).split("## F1 of the induced trees")[1].split("\n## ")[0]
+    with_brackets, words = part.split("Over words:")
+    assert f"| Ordered Memory | {' | '.join(['80.0'] * 13)} |" in with_brackets
+    assert f"| left trees | {' | '.join([NOTHING] * 12)} | 31.0 |" in with_brackets
+    assert f"| Ordered Memory | {' | '.join(['85.0'] * 13)} |" in words
+    assert f"| random trees | {' | '.join([NOTHING] * 12)} | 45.0 |" in words
+    assert "LSTM" not in part
+
+
+def test_few_drawn_pairs_leave_a_dash(tmp_path):
+    short = result(0.9)
+    del short["test"]["buckets"]["11"]
+    write(tmp_path, "lstm", short)
+    assert line(page(tmp_path), "LSTM", "Table 1")[4] == f"{NOTHING} (71)"
+
+
+def test_the_page_is_what_the_results_say():
+    assert (ROOT / "docs" / "logic-results.md").read_text(encoding="utf-8") == page(ROOT / "results" / "logic")
+
+
+def test_every_result_belongs_to_a_row():
+    known = {f"{row.key}-seed{seed}" for row in logic_rows() for seed in row.seeds}
+    assert {path.stem for path in (ROOT / "results" / "logic").glob("*.json")} <= known
