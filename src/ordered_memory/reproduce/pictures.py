@@ -5,7 +5,7 @@ from html import escape
 
 from ordered_memory.drawing import draw_pointer_svg, draw_svg
 from ordered_memory.reproduce.markup import section
-from ordered_memory.reproduce.runs import FinishedRun, Sample, disagreements, easy_to_draw, percent, samples
+from ordered_memory.reproduce.runs import FinishedRun, Sample, TreePair, disagreements, easy_to_draw, percent, samples
 from ordered_memory.tasks import Example
 
 DRAWN = 3
@@ -22,13 +22,15 @@ def trees_section(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> s
     first = chosen[:DRAWN]
     made = [samples(run, first) for run in parsers]
     parts = [_sample(parsers, [drawn[place] for drawn in made]) for place in range(len(first))]
-    lengths = sorted(len(example.sentences[0]) for example in chosen)
+    lengths = sorted(max(map(len, example.sentences)) for example in chosen)
+    left_out = " ".join(parsers[0].not_words)
     rule = (
         f"The first {len(first)} test examples of {lengths[0]} to {lengths[-1]} tokens, whatever they look like. A "
         "branch that only one of two trees has is drawn thick and orange."
+        + (f" The tokens {left_out} are left out of the trees." if left_out else "")
     )
     body = [f"<p>{escape(rule)}</p>\n", *parts]
-    if not any(sample.invented for drawn in made for sample in drawn):
+    if not any(sample.differs for drawn in made for sample in drawn):
         body += _first_that_differ(parsers[0], chosen[DRAWN : DRAWN + SEARCHED])
     return section("Induced trees beside the gold ones", "".join(body)) + _pointer(parsers[0], made[0][0])
 
@@ -45,35 +47,48 @@ def _first_that_differ(run: FinishedRun, examples: Sequence[Example]) -> list[st
 
 
 def _sample(runs: Sequence[FinishedRun], drawn: Sequence[Sample]) -> str:
-    """The gold tree of an example, and beside it the one that each run induces."""
-    pictures = []
-    if (gold := drawn[0].gold) is not None:
-        missed_by_all = set(drawn[0].missed).intersection(*(sample.missed for sample in drawn))
-        pictures.append(_picture("Gold", draw_svg(gold, highlight=missed_by_all)))
-    for run, sample in zip(runs, drawn, strict=True):
-        if sample.prediction.tree is not None:
-            svg = draw_svg(sample.prediction.tree, highlight=sample.invented)
-            pictures.append(_picture(f"{escape(run.name)}: {_agreement(sample)}", svg))
+    """The gold trees of an example's sentences, a line for each, and beside them those that each run induces."""
+    lines = [
+        f'<div class="trees">\n{"".join(_trees(runs, pairs))}</div>\n'
+        for pairs in zip(*(sample.trees for sample in drawn), strict=True)
+    ]
     answers = ", ".join(
         f'{escape(run.name)} answers <strong class="{"right" if sample.is_right else "wrong"}">'
         f"{escape(sample.prediction.label)}</strong>, {percent(sample.certainty, 1)} sure"
         for run, sample in zip(runs, drawn, strict=True)
     )
     heading = f"Right answer <strong>{escape(drawn[0].example.label)}</strong>; {answers}."
-    return f'<div class="sample">\n<p>{heading}</p>\n<div class="trees">\n{"".join(pictures)}</div>\n</div>\n'
+    return f'<div class="sample">\n<p>{heading}</p>\n{"".join(lines)}</div>\n'
 
 
-def _agreement(sample: Sample) -> str:
+def _trees(runs: Sequence[FinishedRun], pairs: Sequence[TreePair]) -> list[str]:
+    """One sentence: its gold tree, and that of each run."""
+    pictures = []
+    if (gold := pairs[0].gold) is not None:
+        missed_by_all = set(pairs[0].missed).intersection(*(pair.missed for pair in pairs))
+        pictures.append(_picture("Gold", draw_svg(gold, highlight=missed_by_all)))
+    for run, pair in zip(runs, pairs, strict=True):
+        if pair.induced is not None:
+            svg = draw_svg(pair.induced, highlight=pair.invented)
+            pictures.append(_picture(f"{escape(run.name)}: {_agreement(pair)}", svg))
+    return pictures
+
+
+def _agreement(pair: TreePair) -> str:
     """Whether the two trees are the same, in words."""
-    if not sample.invented:
+    if not pair.invented:
         return "the same tree"
-    nodes = len(sample.prediction.tree.spans) if sample.prediction.tree else 0
-    return f'<span class="wrong">{len(sample.invented)} of its {nodes} branches not in gold</span>'
+    nodes = len(pair.induced.spans) if pair.induced else 0
+    return f'<span class="wrong">{len(pair.invented)} of its {nodes} branches not in gold</span>'
 
 
 def _pointer(run: FinishedRun, sample: Sample) -> str:
-    prediction = sample.prediction
-    if prediction.pointer is None or prediction.tree is None:
+    pictures = [
+        draw_pointer_svg(sentence.pointer, sentence.tokens) + draw_svg(sentence.tree)
+        for sentence in sample.prediction.sentences
+        if sentence.pointer is not None and sentence.tree is not None
+    ]
+    if not pictures:
         return ""
     caption = (
         "Each column is a token and each row a slot of the memory: the stronger the blue, the more surely the model "
@@ -82,8 +97,8 @@ def _pointer(run: FinishedRun, sample: Sample) -> str:
         "The strongest slot of each column is the height of the branch that joins the token to what stands left of it, "
         "so these pointers are the tree drawn under them; the first token has nothing to point at yet."
     )
-    pictures = draw_pointer_svg(prediction.pointer, prediction.tokens) + draw_svg(prediction.tree)
-    figure = f'<div class="scroll panel">\n{pictures}</div>\n<figcaption>{escape(caption)}</figcaption>'
+    panels = "\n".join(f'<div class="scroll panel">\n{picture}</div>' for picture in pictures)
+    figure = f"{panels}\n<figcaption>{escape(caption)}</figcaption>"
     introduction = f"<p>{escape(run.name)} on the first example above.</p>"
     return "\n" + section("Where the memory points", f'{introduction}\n<figure class="pointer">{figure}</figure>')
 

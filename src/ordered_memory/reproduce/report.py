@@ -45,6 +45,8 @@ class TaskWords:
     introduction: str
     bucket: str
     """What its examples are put into buckets by."""
+    more_tests: str = ""
+    """What its further test sets are."""
 
 
 TASK_WORDS = {
@@ -54,7 +56,18 @@ TASK_WORDS = {
         "the value of each expression and nothing else. It reads [MAX and ] as it reads a digit, as one more token; "
         "it never sees a tree.",
         "length in tokens",
-    )
+    ),
+    "logic": TaskWords(
+        "logical inference",
+        "Two statements are given, and one of seven relations holds between them: ( a ( and b ) ) entails a, so the "
+        "answer is <. In training a model is told the relation of each pair and nothing else. It reads a bracket as it "
+        "reads a word, as one more token.",
+        "number of operations",
+        "A split of systematic generalisation holds out all pairs in which a statement shows a pattern. Which of them "
+        "are the test set can be read in three ways: longer, those of the test files with more operations than in "
+        "training; all, those of all test files; held-out, those dropped from training. One of them is the test set "
+        "above. every has all pairs of the test files, with the pattern or without.",
+    ),
 }
 
 
@@ -72,6 +85,7 @@ def page(runs: Sequence[FinishedRun]) -> str:
         _results(runs),
         _learning(runs),
         _buckets(runs),
+        _more_tests(runs),
         operators_section(runs),
         trees_section(runs, examples),
         _mistakes(runs, examples),
@@ -107,7 +121,8 @@ def _header(runs: Sequence[FinishedRun]) -> str:
         for run in runs
     )
     found = "".join(
-        f" The trees of {run.name} agree with the gold ones to an F1 of {percent(run.result['test']['f1'])}."
+        f" The trees of {run.name} agree with the gold ones to an F1 of {percent(run.result['test']['f1'])}"
+        f"{_over_words(run.result['test'])}."
         for run in runs
         if run.has_trees
     )
@@ -126,6 +141,11 @@ def _header(runs: Sequence[FinishedRun]) -> str:
     )
 
 
+def _over_words(figures: dict[str, Any]) -> str:
+    """F1 of the words' trees, where brackets are tokens."""
+    return "" if figures.get("f1_words") is None else f", over words alone {percent(figures['f1_words'])}"
+
+
 def _circumstances(run: FinishedRun) -> list[str]:
     """When, on what and from which source the run was made."""
     cores, commit = run.result["cores"], run.result["commit"]
@@ -139,19 +159,23 @@ def _circumstances(run: FinishedRun) -> list[str]:
 
 
 def _results(runs: Sequence[FinishedRun]) -> str:
-    heads = ("", "accuracy", "F1", "F1 without root", "parameters", "training time")
+    rows = table(runs)
+    has_words = any(row.f1_words is not None for row in rows)
+    heads = ("", "accuracy", "F1", "F1 without root", *["F1 of words"] * has_words, "parameters", "training time")
     caption = (
         "Accuracy and unlabelled F1 against the gold trees, on the test set. The checkpoint of each run was picked by "
         "its accuracy on a validation set; the test set was looked at once, at the end. F1 counts the brackets that "
         "two trees share, with the one around the whole sentence, which is always right, and without it. The lower "
         "rows are floors: answers and trees made without reading the sentence."
+        + (" F1 of words leaves brackets, which are tokens here, out of both trees." if has_words else "")
     )
-    return markup.section("Results", markup.table(heads, [_result_row(row) for row in table(runs)], caption))
+    return markup.section("Results", markup.table(heads, [_result_row(row, has_words) for row in rows], caption))
 
 
-def _result_row(row: Row) -> str:
+def _result_row(row: Row, has_words: bool) -> str:
+    scores = (row.accuracy, row.f1, row.f1_without_root, *[row.f1_words] * has_words)
     values = [
-        *(percent(value) for value in (row.accuracy, row.f1, row.f1_without_root)),
+        *map(percent, scores),
         NOTHING if row.parameters is None else f"{row.parameters:,}",
         NOTHING if row.seconds is None else duration(row.seconds),
     ]
@@ -212,6 +236,28 @@ def _buckets(runs: Sequence[FinishedRun]) -> str:
     return markup.section(f"Accuracy by {_words(runs[0]).bucket}", markup.table(heads, rows, caption))
 
 
+def _more_tests(runs: Sequence[FinishedRun]) -> str:
+    """Accuracy on further test sets, and F1 of the runs that have trees; nothing where there are no such sets."""
+    heads = ["", "examples"]
+    for run in runs:
+        heads += [f"{run.name}, accuracy", *[f"{run.name}, {name}" for name in _f1_of(run.result["test"])]]
+    rows = []
+    for name, first in runs[0].result.get("extra_tests", {}).items():
+        cells = [f"<td>{first['n']:,}</td>"]
+        for run in runs:
+            figures = run.result["extra_tests"][name]
+            scores = (figures["accuracy"], *_f1_of(figures).values())
+            cells += [f"<td>{percent(score)}</td>" for score in scores]
+        rows.append(markup.row(name, cells))
+    return markup.section("Other test sets", markup.table(heads, rows, _words(runs[0]).more_tests)) if rows else ""
+
+
+def _f1_of(figures: dict[str, Any]) -> dict[str, float]:
+    """The kinds of F1 that were measured."""
+    kinds = {"F1": figures["f1"], "F1 of words": figures.get("f1_words")}
+    return {name: value for name, value in kinds.items() if value is not None}
+
+
 def _mistakes(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> str:
     first = runs[0]
     wrong = mistakes(first, examples, MISTAKES)
@@ -221,7 +267,8 @@ def _mistakes(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> str:
     rows = []
     for given in zip(*answers, strict=True):
         example = given[0].example
-        cells = [f'<td class="tokens">{escape(" ".join(example.sentences[0]))}</td><td>{escape(example.label)}</td>']
+        text = "<br>".join(escape(" ".join(sentence)) for sentence in example.sentences)
+        cells = [f'<td class="tokens">{text}</td><td>{escape(example.label)}</td>']
         for sample in given:
             answer = f"{sample.prediction.label} ({percent(sample.certainty, 0)})"
             kind = "right" if sample.is_right else "wrong"

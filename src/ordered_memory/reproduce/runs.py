@@ -16,8 +16,9 @@ from ordered_memory.classifier import Classifier, Prediction
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example
+from ordered_memory.training.batching import Dataset
 from ordered_memory.training.run_directory import RESULT, RunDirectory
-from ordered_memory.trees import Tree
+from ordered_memory.trees import Tree, without_tokens
 
 MODEL_NAMES = {
     "ordered-memory": "Ordered Memory",
@@ -29,6 +30,9 @@ MODEL_NAMES = {
     "tree-rnn": "TreeRNN",
     "tree-lstm": "TreeLSTM",
     "tree-cell": "TreeCell",
+    "rl-spinn": "RL-SPINN",
+    "gumbel-tree": "Gumbel Tree-LSTM",
+    "cooperative": "Havrylov et al. 2019",
 }
 NOTHING = "\N{EN DASH}"
 """What a table shows where there is no figure."""
@@ -61,6 +65,11 @@ class FinishedRun:
     @property
     def has_trees(self) -> bool:
         return self.result["test"]["f1"] is not None
+
+    @cached_property
+    def not_words(self) -> tuple[str, ...]:
+        """Tokens that only show structure; trees are drawn without them."""
+        return TASKS[self.experiment.task](self.experiment.data).not_words
 
 
 def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
@@ -106,6 +115,7 @@ class Row:
     accuracy: float | None = None
     f1: float | None = None
     f1_without_root: float | None = None
+    f1_words: float | None = None
     parameters: int | None = None
     seconds: float | None = None
     is_floor: bool = False
@@ -117,14 +127,34 @@ def table(runs: Sequence[FinishedRun]) -> list[Row]:
     rows = []
     for run in runs:
         test = run.result["test"]
-        figures = (test["accuracy"], test["f1"], test["f1_without_root"])
+        figures = (test["accuracy"], test["f1"], test["f1_without_root"], test.get("f1_words"))
         rows.append(Row(run.name, *figures, parameters=run.result["parameters"], seconds=run.seconds))
     floors = runs[0].result
     rows.append(Row("Majority class", accuracy=floors["majority"], is_floor=True))
+    words = floors.get("trivial_f1_words", {})
     for name, (f1, f1_without_root) in floors["trivial_f1"].items():
         if math.isfinite(f1):
-            rows.append(Row(f"{name.capitalize()} trees", f1=f1, f1_without_root=f1_without_root, is_floor=True))
+            floor = (f1, f1_without_root, words.get(name, [None])[0])
+            rows.append(Row(f"{name.capitalize()} trees", None, *floor, is_floor=True))
     return rows
+
+
+@dataclass(frozen=True)
+class TreePair:
+    """The gold tree of a sentence, and the induced one; None where there is none."""
+
+    gold: Tree | None
+    induced: Tree | None
+
+    @cached_property
+    def missed(self) -> list[tuple[int, int]]:
+        """Spans of the gold tree that the induced one lacks, in preorder."""
+        return _only_in_first(self.gold, self.induced)
+
+    @cached_property
+    def invented(self) -> list[tuple[int, int]]:
+        """Spans of the induced tree that the gold one lacks, in preorder."""
+        return _only_in_first(self.induced, self.gold)
 
 
 @dataclass(frozen=True)
@@ -133,6 +163,8 @@ class Sample:
 
     example: Example
     prediction: Prediction
+    not_words: tuple[str, ...] = ()
+    """Tokens that are left out of its trees."""
 
     @property
     def is_right(self) -> bool:
@@ -143,19 +175,35 @@ class Sample:
         """The probability that the model gives its own answer."""
         return self.prediction.probabilities[self.prediction.label]
 
+    @cached_property
+    def trees(self) -> tuple[TreePair, ...]:
+        """Of each sentence, over its words."""
+        gold = self.example.trees or [None] * len(self.prediction.sentences)
+        induced = [sentence.tree for sentence in self.prediction.sentences]
+        return tuple(TreePair(*map(self._over_words, pair)) for pair in zip(gold, induced, strict=True))
+
+    def _over_words(self, tree: Tree | None) -> Tree | None:
+        return without_tokens(tree, self.not_words) if tree is not None and self.not_words else tree
+
+    @property
+    def differs(self) -> bool:
+        """Whether a sentence has an induced tree that is not the gold one."""
+        return any(pair.invented for pair in self.trees)
+
     @property
     def gold(self) -> Tree | None:
-        return self.example.trees[0] if self.example.trees else None
+        """Of the first sentence."""
+        return self.trees[0].gold
 
-    @cached_property
+    @property
     def missed(self) -> list[tuple[int, int]]:
-        """Spans of the gold tree that the induced one lacks, in preorder."""
-        return _only_in_first(self.gold, self.prediction.tree)
+        """In the first sentence."""
+        return self.trees[0].missed
 
-    @cached_property
+    @property
     def invented(self) -> list[tuple[int, int]]:
-        """Spans of the induced tree that the gold one lacks, in preorder."""
-        return _only_in_first(self.prediction.tree, self.gold)
+        """In the first sentence."""
+        return self.trees[0].invented
 
 
 def _only_in_first(first: Tree | None, second: Tree | None) -> list[tuple[int, int]]:
@@ -178,7 +226,7 @@ def held_out(run: FinishedRun) -> list[Example]:
 def easy_to_draw(examples: Sequence[Example]) -> list[Example]:
     """Those of a length that is drawn well, in their order; or those of at most 40 tokens if there are none."""
     fewest, most = EASY_TO_DRAW
-    lengths = [len(example.sentences[0]) for example in examples]
+    lengths = [max(map(len, example.sentences)) for example in examples]
     chosen = [example for example, length in zip(examples, lengths, strict=True) if fewest <= length <= most]
     return chosen or [example for example, length in zip(examples, lengths, strict=True) if length <= 40]
 
@@ -189,12 +237,13 @@ def samples(run: FinishedRun, examples: Sequence[Example]) -> list[Sample]:
 
 
 def _samples(run: FinishedRun, examples: Iterable[Example]) -> Iterator[Sample]:
-    return (Sample(example, run.model.predict(example.sentences[0])) for example in examples)
+    for example in examples:
+        yield Sample(example, run.model.predict(*example.sentences, trees=example.trees), run.not_words)
 
 
 def disagreements(run: FinishedRun, examples: Sequence[Example], count: int) -> list[Sample]:
     """The first samples whose induced tree is not the gold one."""
-    return list(islice((sample for sample in _samples(run, examples) if sample.invented), count))
+    return list(islice((sample for sample in _samples(run, examples) if sample.differs), count))
 
 
 def mistakes(run: FinishedRun, examples: Sequence[Example], count: int) -> list[Sample]:
@@ -207,7 +256,7 @@ def _wrong(model: Classifier, examples: Sequence[Example], block: int = 128) -> 
     """Looks block by block, so that a long test set is read only as far as asked."""
     for first in range(0, len(examples), block):
         some = examples[first : first + block]
-        batch = model.collate([model.vocabulary.encode(example.sentences[0]) for example in some])
+        batch = Dataset.encode(some, model).batch(range(len(some)), model)
         answers = model.eval()(batch).logits.argmax(-1).tolist()
         yield from (
             example for example, answer in zip(some, answers, strict=True) if model.labels[answer] != example.label
