@@ -1,4 +1,4 @@
-"""One small demo, run once for all tests of this folder."""
+"""One small demo and two small runs of logic, made once for all tests of this folder."""
 
 import dataclasses
 import io
@@ -12,6 +12,9 @@ from ordered_memory import presets
 from ordered_memory.config import ClassifierConfig, Experiment, LSTMConfig, OrderedMemoryConfig, TrainingConfig
 from ordered_memory.reproduce.demo import run_demo
 from ordered_memory.tasks.listops import ListOpsConfig
+from ordered_memory.tasks.logic import LogicConfig
+from ordered_memory.training.loop import train
+from ordered_memory.training.progress import Silent
 
 TINY = Experiment(
     data=ListOpsConfig(
@@ -57,6 +60,23 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
         make_small(monkeypatch)
         answer = run_demo(folder, console)
     return Demo(folder, answer, said(console))
+
+
+@pytest.fixture(scope="session")
+def logic_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of runs `ordered-memory` and `lstm` on pairs of split C; they know nothing. Only to be read."""
+    folder = tmp_path_factory.mktemp("logic")
+    memory = Experiment(
+        task="logic",
+        data=LogicConfig(split="C", pairs=1_500, source="generated"),
+        encoder=OrderedMemoryConfig(hidden_size=8, num_slots=4),
+        classifier=ClassifierConfig(embedding_size=8),
+        training=TrainingConfig(epochs=1, evaluate_every=0),
+    )
+    lstm = dataclasses.replace(memory, model="lstm", encoder=LSTMConfig(hidden_size=8))
+    for experiment in (memory, lstm):
+        train(experiment, folder / experiment.model, Silent())
+    return folder
 
 
 def other_data() -> Experiment:

@@ -86,7 +86,7 @@ def _pointer(run: FinishedRun, sample: Sample) -> str:
     pictures = [
         draw_pointer_svg(sentence.pointer, sentence.tokens) + draw_svg(sentence.tree)
         for sentence in sample.prediction.sentences
-        if sentence.pointer is not None and sentence.tree is not None
+        if sentence.pointer is not None and sentence.tree is not None and len(sentence.tokens) > 1
     ]
     if not pictures:
         return ""

@@ -237,25 +237,16 @@ def _buckets(runs: Sequence[FinishedRun]) -> str:
 
 
 def _more_tests(runs: Sequence[FinishedRun]) -> str:
-    """Accuracy on further test sets, and F1 of the runs that have trees; nothing where there are no such sets."""
-    heads = ["", "examples"]
-    for run in runs:
-        heads += [f"{run.name}, accuracy", *[f"{run.name}, {name}" for name in _f1_of(run.result["test"])]]
+    """Figures on further test sets, a line for each set and run; nothing where there are no such sets."""
+    kinds = {"accuracy": "accuracy", "f1": "F1", "f1_words": "F1 of words"}
     rows = []
-    for name, first in runs[0].result.get("extra_tests", {}).items():
-        cells = [f"<td>{first['n']:,}</td>"]
+    for name in runs[0].result.get("extra_tests", {}):
         for run in runs:
             figures = run.result["extra_tests"][name]
-            scores = (figures["accuracy"], *_f1_of(figures).values())
-            cells += [f"<td>{percent(score)}</td>" for score in scores]
-        rows.append(markup.row(name, cells))
+            cells = [f"{figures['n']:,}", escape(run.name), *(percent(figures[kind]) for kind in kinds)]
+            rows.append(markup.row(name, [f"<td>{cell}</td>" for cell in cells]))
+    heads = ("", "examples", "model", *kinds.values())
     return markup.section("Other test sets", markup.table(heads, rows, _words(runs[0]).more_tests)) if rows else ""
-
-
-def _f1_of(figures: dict[str, Any]) -> dict[str, float]:
-    """The kinds of F1 that were measured."""
-    kinds = {"F1": figures["f1"], "F1 of words": figures.get("f1_words")}
-    return {name: value for name, value in kinds.items() if value is not None}
 
 
 def _mistakes(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> str:
