@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from ordered_memory.reproduce.logic_page import page
 from ordered_memory.reproduce.plan import logic_rows
@@ -12,7 +13,7 @@ FLOORS = {"left": [0.31, 0.2], "random": [0.25, 0.1]}
 WORD_FLOORS = {"left": [0.52, 0.4], "random": [0.45, 0.3]}
 
 
-def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes) -> dict:
+def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes: Any) -> dict[str, Any]:
     """A run; an example of n operations is n thousandths harder, and words are easier to parse than tokens."""
     words = None if f1 is None else f1 + 0.05
     buckets = {str(number): {"accuracy": accuracy - number / 1000, "f1": f1, "f1_words": words} for number in range(13)}
@@ -30,7 +31,7 @@ def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes) -
     }
 
 
-def write(folder: Path, key: str, result: dict) -> None:
+def write(folder: Path, key: str, result: dict[str, Any]) -> None:
     (folder / f"{key}-seed{result['seed']}.json").write_text(json.dumps(result))
 
 
@@ -41,7 +42,7 @@ def line(text: str, title: str, section: str) -> list[str]:
     return found.strip("| ").split(" | ")[1:]
 
 
-def test_columns_of_operations_stand_beside_the_published_ones(tmp_path):
+def test_columns_of_operations_stand_beside_the_published_ones(tmp_path: Path) -> None:
     write(tmp_path, "ordered-memory", result(0.99, 0.8, seed=0))
     write(tmp_path, "ordered-memory", result(0.97, 0.9, seed=2))
     text = page(tmp_path)
@@ -53,14 +54,14 @@ def test_columns_of_operations_stand_beside_the_published_ones(tmp_path):
     assert line(text, "Ordered Memory", "The runs") == ["files", "0 2", "3m20s", "2", "abc"]
 
 
-def test_the_faithful_transformer_stands_beside_the_same_published_row(tmp_path):
+def test_the_faithful_transformer_stands_beside_the_same_published_row(tmp_path: Path) -> None:
     write(tmp_path, "transformer-paper", result(0.517))
     text = page(tmp_path)
     assert line(text, "Transformer, published setting", "Table 1")[0] == "51.0 (51)"
     assert line(text, "Transformer", "Table 1")[0] == "not run (51)"
 
 
-def test_a_split_is_told_in_three_readings_whichever_stood_first(tmp_path):
+def test_a_split_is_told_in_three_readings_whichever_stood_first(tmp_path: Path) -> None:
     others = {"longer": {"accuracy": 0.84}, "held-out": {"accuracy": 0.93}, "every": {"accuracy": 0.5}}
     config = {"data": {"test_reading": "all", "source": "generated"}}
     write(tmp_path, "lstm-B", result(0.88, extra_tests=others, config=config))
@@ -71,12 +72,12 @@ def test_a_split_is_told_in_three_readings_whichever_stood_first(tmp_path):
     assert line(text, "LSTM, split B", "The runs")[0] == "generated"
 
 
-def test_a_reading_without_pairs_is_a_dash(tmp_path):
+def test_a_reading_without_pairs_is_a_dash(tmp_path: Path) -> None:
     write(tmp_path, "lstm-A", result(0.88))
     assert line(page(tmp_path), "LSTM", "Systematic generalisation")[:3] == ["88.0", NOTHING, NOTHING]
 
 
-def test_f1_is_told_with_brackets_and_without_beside_the_trivial_trees(tmp_path):
+def test_f1_is_told_with_brackets_and_without_beside_the_trivial_trees(tmp_path: Path) -> None:
     write(tmp_path, "ordered-memory", result(0.99, 0.8))
     write(tmp_path, "lstm", result(0.9))
     part = page(tmp_path).split("## F1 of the induced trees")[1].split("\n## ")[0]
@@ -88,17 +89,17 @@ def test_f1_is_told_with_brackets_and_without_beside_the_trivial_trees(tmp_path)
     assert "LSTM" not in part
 
 
-def test_few_drawn_pairs_leave_a_dash(tmp_path):
+def test_few_drawn_pairs_leave_a_dash(tmp_path: Path) -> None:
     short = result(0.9)
     del short["test"]["buckets"]["11"]
     write(tmp_path, "lstm", short)
     assert line(page(tmp_path), "LSTM", "Table 1")[4] == f"{NOTHING} (71)"
 
 
-def test_the_page_is_what_the_results_say():
+def test_the_page_is_what_the_results_say() -> None:
     assert (ROOT / "docs" / "logic-results.md").read_text(encoding="utf-8") == page(ROOT / "results" / "logic")
 
 
-def test_every_result_belongs_to_a_row():
+def test_every_result_belongs_to_a_row() -> None:
     known = {f"{row.key}-seed{seed}" for row in logic_rows() for seed in row.seeds}
     assert {path.stem for path in (ROOT / "results" / "logic").glob("*.json")} <= known

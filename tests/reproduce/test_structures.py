@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,11 @@ from ordered_memory.tasks.logic import Logic, LogicConfig
 from ordered_memory.tasks.propositions import BRACKETS, RELATIONS, VOCABULARY, tree_of_tokens, tree_of_words
 from ordered_memory.trees import Tree, left_branching, right_branching, without_tokens
 
+from .conftest import Demo
+
 
 @st.composite
-def statements(draw, depth=3):
+def statements(draw: st.DrawFn, depth: int = 3) -> str:
     """Text with brackets."""
     kind = draw(st.sampled_from(["variable", "not", "and", "or"])) if depth else "variable"
     if kind == "variable":
@@ -72,13 +75,13 @@ def gold_of(text: str) -> Tree:
         ("( ( a ( and b ) ) ( or c ) )", "( a ( and ( b ( or c ) ) ) )", "other"),
     ],
 )
-def test_each_structure(statement, induced, kind):
+def test_each_structure(statement: str, induced: str, kind: str) -> None:
     text = induced if induced.count("(") == len(gold_of(statement)) - 1 else f"( {induced} )"
     assert structure(gold_of(statement), Tree.from_brackets(text)) == kind
 
 
 @given(statements())
-def test_gold_and_left_are_known_for_any_statement(text):
+def test_gold_and_left_are_known_for_any_statement(text: str) -> None:
     gold = gold_of(text)
     assert structure(gold, gold) == "gold"
     joined = "and" in text or "or" in text
@@ -87,7 +90,7 @@ def test_gold_and_left_are_known_for_any_statement(text):
 
 
 @given(statements())
-def test_brackets_leave_the_gold_tree_of_words(text):
+def test_brackets_leave_the_gold_tree_of_words(text: str) -> None:
     assert without_tokens(tree_of_tokens(text.split()), BRACKETS) == gold_of(text)
 
 
@@ -104,12 +107,12 @@ def all_trees(start: int, end: int) -> list[frozenset[tuple[int, int]]]:
     ]
 
 
-def kinds_of_all_trees(text: str) -> Counter:
+def kinds_of_all_trees(text: str) -> Counter[str]:
     gold = gold_of(text)
     return Counter(structure(gold, Tree.from_spans(gold.tokens, sorted(spans))) for spans in all_trees(0, len(gold)))
 
 
-def test_the_structures_of_all_trees_of_a_statement():
+def test_the_structures_of_all_trees_of_a_statement() -> None:
     # a and not b: ( a and ) not, and twice an operator `and not`.
     assert kinds_of_all_trees("( a ( and ( not b ) ) )") == {"gold": 1, "left": 1, "composed": 3}
     # not ( a or b ): `not ( a or`, and twice a cut through the argument, `not a`.
@@ -119,12 +122,12 @@ def test_the_structures_of_all_trees_of_a_statement():
     assert (kinds["gold"], kinds["left"], kinds["mixed"], kinds.total()) == (1, 1, 2, 14)
 
 
-def test_trees_of_two_statements_are_refused():
+def test_trees_of_two_statements_are_refused() -> None:
     with pytest.raises(InputError, match="two trees of one statement"):
         structure(gold_of("( a ( and b ) )"), gold_of("( a ( or b ) )"))
 
 
-def test_statements_without_a_choice_are_not_counted():
+def test_statements_without_a_choice_are_not_counted() -> None:
     found = Found()
     found.add(gold_of("( not a )"), gold_of("( not a )"))
     assert not found.counts
@@ -137,7 +140,7 @@ def test_statements_without_a_choice_are_not_counted():
     assert [line.split() for line in found.lines()][:2] == [["gold", "2", "66.7%"], ["left", "1", "33.3%"]]
 
 
-def test_every_statement_with_a_choice_is_counted_once():
+def test_every_statement_with_a_choice_is_counted_once() -> None:
     model = Classifier(VOCABULARY, RELATIONS, "ordered-memory", OrderedMemoryConfig(8, 4), task="logic", sentences=2)
     pairs = Logic(LogicConfig(pairs=300, source="generated")).splits()["test"]
     found = find_structures(model, pairs)
@@ -146,14 +149,14 @@ def test_every_statement_with_a_choice_is_counted_once():
     assert set(found.first) == set(found.counts) <= set(STRUCTURES)
 
 
-def test_a_model_without_trees_is_refused():
+def test_a_model_without_trees_is_refused() -> None:
     model = Classifier(VOCABULARY, RELATIONS, "lstm", LSTMConfig(8), task="logic", sentences=2)
     pairs = Logic(LogicConfig(pairs=300, source="generated")).splits()["test"]
     with pytest.raises(InputError, match="lstm induces no trees"):
         find_structures(model, pairs)
 
 
-def test_the_program_counts_and_draws(logic_runs, tmp_path, capsys):
+def test_the_program_counts_and_draws(logic_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(logic_runs / "ordered-memory", count=20)
     said = capsys.readouterr().out
     counts = [int(line.split()[1]) for line in said.splitlines()[: len(STRUCTURES)]]
@@ -165,7 +168,7 @@ def test_the_program_counts_and_draws(logic_runs, tmp_path, capsys):
     assert "╭" not in capsys.readouterr().out
 
 
-def test_the_program_refuses_other_runs(demo, logic_runs):
+def test_the_program_refuses_other_runs(demo: Demo, logic_runs: Path) -> None:
     with pytest.raises(InputError, match="its task is 'listops'"):
         main(demo.folder / "ordered-memory")
     with pytest.raises(InputError, match="--count is 0"):

@@ -60,8 +60,8 @@ TASK_WORDS = {
     "logic": TaskWords(
         "logical inference",
         "Two statements are given, and one of seven relations holds between them: ( a ( and b ) ) entails a, so the "
-        "answer is <. In training a model is told the relation of each pair and nothing else. It reads a bracket as it "
-        "reads a word, as one more token.",
+        "answer is <. In training a model is told the relation of each pair and, unless it is one that reads gold "
+        "trees, nothing else.",
         "number of operations",
         "A split of systematic generalisation holds out all pairs in which a statement shows a pattern. Which of them "
         "are the test set can be read in three ways: longer, those of the test files with more operations than in "
