@@ -3,7 +3,6 @@
 python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
 """
 
-import json
 import statistics
 import sys
 from collections.abc import Sequence
@@ -11,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ordered_memory import atomic
+from ordered_memory.reproduce import figures
 from ordered_memory.reproduce.generalisation import TESTS
 from ordered_memory.reproduce.plan import Row, listops_rows
 from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY, Figure
 from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.training.progress import duration
 
-GENERALISATION = "generalisation-"
-"""How the names of files with figures on longer expressions begin."""
 NOT_RUN = "not run"
 
 
@@ -41,12 +39,19 @@ def page(folder: Path) -> str:
         "## Accuracy by length",
         _by_length(groups["systems"], folder),
     ]
+    if figures.curves(rows, folder):
+        parts += ["## Learning", _picture(figures.CURVES, "Validation accuracy against minutes of training")]
     if any(row.results(folder) for row in groups["sizes"]):
         parts += ["## Size of the training set", _systems(groups["sizes"], folder)]
-    measured = sorted(folder.glob(f"{GENERALISATION}*.json"))
-    if measured:
-        parts += ["## Beyond the training data", *_generalisation([json.loads(path.read_text()) for path in measured])]
+        parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
+    if measured := figures.load_measured(folder):
+        parts += ["## Beyond the training data", *_generalisation(measured)]
+        parts.append(_picture(figures.LENGTHS, "Accuracy against length"))
     return "\n\n".join(parts) + "\n"
+
+
+def _picture(name: str, words: str) -> str:
+    return f"![{words}](images/{name})"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -102,15 +107,15 @@ def _by_length(rows: Sequence[Row], folder: Path) -> str:
 
 
 def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
-    names = [name for name in TESTS if any(name in figures["tests"] for figures in measured)]
+    names = [name for name in TESTS if any(name in model["tests"] for model in measured)]
     lines = []
-    for figures in measured:
+    for model in measured:
         for pointer in ("none", "soft", "hard"):
-            tests = [figures["tests"].get(name, {}).get(pointer) for name in names]
+            tests = [model["tests"].get(name, {}).get(pointer) for name in names]
             if any(tests):
                 cells = (NOTHING if test is None else f"{100 * test['accuracy']:.1f}" for test in tests)
-                told = f"seed {figures['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
-                lines.append([f"{figures['model']}, {told}", *cells])
+                told = f"seed {model['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
+                lines.append([f"{model['model']}, {told}", *cells])
     for system, published in LISTOPS_GENERALISATION.items():
         lines.append([f"{system}, published", *(_published(published.get(name)) for name in names)])
     smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
@@ -129,4 +134,5 @@ def _published(figure: Figure | None) -> str:
 
 if __name__ == "__main__":
     results, document = map(Path, sys.argv[1:])
+    figures.draw(listops_rows(), figures.load_measured(results), results, document.parent / "images")
     atomic.write_text(document, page(results))
