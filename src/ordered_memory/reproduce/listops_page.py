@@ -50,6 +50,27 @@ def page(folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def summary(folder: Path) -> str:
+    """The first thing to know, for the README: the main figures beside the published ones."""
+    rows = {row.key: row for row in listops_rows()}
+    lines = []
+    for key in ("ordered-memory", "lstm"):
+        results = rows[key].results(folder)
+        for figure, name in zip(LISTOPS[key], ("accuracy", "f1"), strict=True):
+            if figure is not None:
+                what = "accuracy" if name == "accuracy" else "F1 of its trees"
+                ours = mean_and_spread([result["test"][name] for result in results]) if results else NOT_RUN
+                lines.append([f"{rows[key].title}, {what}", str(figure), ours])
+    published = LISTOPS_GENERALISATION["Ordered Memory, 21 slots"]
+    for model in figures.load_measured(folder):
+        for name in ("200-300", "500-600", "900-1000", "10 arguments", "15 arguments"):
+            if (entry := model["tests"].get(name)) and "hard" in entry:
+                tokens = name if "arguments" in name else f"{name} tokens"
+                ours = f"{100 * entry['hard']['accuracy']:.2f}"
+                lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
+    return table(["ListOps", "published", "ours"], lines)
+
+
 def _picture(name: str, words: str) -> str:
     return f"![{words}](images/{name})"
 
