@@ -59,6 +59,8 @@ class OrderedMemoryConfig:
     """What composes two sub-trees: the gated recursive cell, or the paper's ablation."""
     threshold: float = 1e-5
     """A cell is computed only where the pointer's cumulative probability reaches this; 0 computes all."""
+    entropy_weight: float = 0.0
+    """Weight of the pointer's entropy in the loss: it makes soft and hard pointer agree; not in the paper."""
 
     def __post_init__(self) -> None:
         require_positive("hidden_size", self.hidden_size)
@@ -67,6 +69,7 @@ class OrderedMemoryConfig:
             require_positive("test_slots", self.test_slots)
         for name in ("dropout", "attention_dropout", "threshold"):
             require_rate(name, getattr(self, name))
+        require_not_negative("entropy_weight", self.entropy_weight)
 
 
 @dataclass(frozen=True)
