@@ -79,16 +79,18 @@ def made(monkeypatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def script(monkeypatch) -> Callable[[list[float]], None]:
-    """Validation accuracy as told, one evaluation after the other; the last one stays."""
+def script(monkeypatch) -> Callable[..., None]:
+    """Validation accuracy and loss as told, one evaluation after the other; the last one stays."""
     evaluate = loop.evaluate
 
-    def tell(accuracies: list[float]) -> None:
-        left = iter(accuracies)
+    def tell(accuracies: list[float], losses: list[float] | None = None) -> None:
+        told = [{"accuracy": accuracy, "loss": 1.0} for accuracy in accuracies]
+        told = [values | {"loss": loss} for values, loss in zip(told, losses, strict=True)] if losses else told
+        left = iter(told)
 
         def scripted(*arguments: Any, dataset: Any = None, **options: Any) -> Any:
             found = evaluate(*arguments, dataset=dataset, **options)
-            return found if dataset is None else dataclasses.replace(found, accuracy=next(left, accuracies[-1]))
+            return found if dataset is None else dataclasses.replace(found, **next(left, told[-1]))
 
         monkeypatch.setattr(loop, "evaluate", scripted)
 
@@ -531,6 +533,11 @@ class TestEnd:
     def test_an_equal_accuracy_does_not_replace_the_best(self, tmp_path, script):
         script([0.5])
         assert train(tiny(), tmp_path / "run", Silent())["position"]["best_step"] == 4
+
+    def test_of_equal_accuracies_the_one_with_less_loss_is_kept_though_it_is_no_rise(self, tmp_path, script):
+        script([0.5, 0.5, 0.5], [1.0, 0.8, 0.9])
+        position = train(tiny(), tmp_path / "run", Silent())["position"]
+        assert (position["best_step"], position["best_loss"], position["since_best"]) == (8, 0.8, 2)
 
     def test_the_result(self, tmp_path):
         result = train(tiny(), tmp_path / "run", Silent())

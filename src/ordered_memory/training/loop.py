@@ -177,10 +177,13 @@ class _Run:
             dataset=self.validation_set,
             not_words=self.task.not_words,
         )
-        if figures.accuracy > position.best_accuracy:
-            position.best_accuracy, position.best_step = figures.accuracy, position.step
-            position.since_best = position.since_halving = 0
+        rose = figures.accuracy > position.best_accuracy
+        if rose or (figures.accuracy == position.best_accuracy and figures.loss < position.best_loss):
+            position.best_accuracy, position.best_loss = figures.accuracy, figures.loss
+            position.best_step = position.step
             self.directory.save_best(self.model)
+        if rose:
+            position.since_best = position.since_halving = 0
         else:
             position.since_best += 1
             position.since_halving += 1
