@@ -364,6 +364,8 @@ class TrainingConfig:
     """Evaluations without a rise after which the plateau schedule halves the rate."""
     warmup: float = 0.0
     """Share of the training in which the rate grows from zero."""
+    dropout_from: float = 0.0
+    """Share of the training after which dropout begins; the attention's own is there from the start."""
     evaluate_every: int = 0
     """Steps between evaluations on the validation set; 0: once an epoch."""
     early_stop: int = 0
@@ -377,7 +379,7 @@ class TrainingConfig:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
         for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share"):
+        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
             require_not_negative(name, getattr(self, name))

@@ -496,6 +496,24 @@ class TestSchedule:
         assert parser | other == set(names.values())
 
 
+class TestDropout:
+    def test_it_begins_where_it_should_and_the_attentions_is_there_all_along(self, tmp_path, made):
+        seen = []
+
+        def after_step(_: Position) -> None:
+            direction = made.model.encoder.memory.directions[0]
+            parts = (
+                made.model.input_dropout,
+                direction.cell.dropout,
+                made.model.head[0],
+                direction.attention.score.dropout,
+            )
+            seen.append(tuple(part.training for part in parts))
+
+        train(tiny(dropout_from=0.5, evaluate_every=3), tmp_path / "run", Listener(after_step))
+        assert seen == [(False, False, False, True)] * 6 + [(True, True, True, True)] * 6
+
+
 class TestEnd:
     def test_early_stop(self, tmp_path, script):
         script([0.5, 0.4, 0.6, 0.5, 0.6, 0.5])
