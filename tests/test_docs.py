@@ -6,7 +6,7 @@ import pytest
 
 from ordered_memory import atomic
 from ordered_memory.bench.document import page
-from ordered_memory.reproduce.readme import load_results, render
+from ordered_memory.reproduce.readme import render
 from tests.conftest import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,7 +31,7 @@ def test_links_lead_somewhere(path):
 
 def test_the_readme_shows_the_figures_of_the_results():
     text = (ROOT / "README.md").read_text()
-    assert render(text, load_results(ROOT / "results" / "listops-demo")) == text
+    assert render(text, ROOT / "results") == text
 
 
 def test_the_page_about_speed_shows_the_benchmark():

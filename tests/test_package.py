@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,11 @@ def test_every_module_imports():
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         importlib.import_module(".".join(part for part in parts if part != "__init__"))
+
+
+def test_a_prediction_does_not_load_the_compiler():
+    """PyTorch's compiler takes two seconds to import, and nothing here needs it unless the user compiles."""
+    words = "import sys; from ordered_memory import Classifier; Classifier.from_pretrained('listops-demo').predict('7')"
+    program = f"{words}; print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "False", done.stderr

@@ -59,6 +59,8 @@ class OrderedMemoryConfig:
     """What composes two sub-trees: the gated recursive cell, or the paper's ablation."""
     threshold: float = 1e-5
     """A cell is computed only where the pointer's cumulative probability reaches this; 0 computes all."""
+    entropy_weight: float = 0.0
+    """Weight of the pointer's entropy in the loss: it makes soft and hard pointer agree; not in the paper."""
 
     def __post_init__(self) -> None:
         require_positive("hidden_size", self.hidden_size)
@@ -67,6 +69,7 @@ class OrderedMemoryConfig:
             require_positive("test_slots", self.test_slots)
         for name in ("dropout", "attention_dropout", "threshold"):
             require_rate(name, getattr(self, name))
+        require_not_negative("entropy_weight", self.entropy_weight)
 
 
 @dataclass(frozen=True)
@@ -361,6 +364,8 @@ class TrainingConfig:
     """Evaluations without a rise after which the plateau schedule halves the rate."""
     warmup: float = 0.0
     """Share of the training in which the rate grows from zero."""
+    dropout_from: float = 0.0
+    """Share of the training after which dropout begins; the attention's own is there from the start."""
     evaluate_every: int = 0
     """Steps between evaluations on the validation set; 0: once an epoch."""
     early_stop: int = 0
@@ -374,7 +379,7 @@ class TrainingConfig:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
         for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share"):
+        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
             require_not_negative(name, getattr(self, name))

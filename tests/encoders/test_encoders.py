@@ -156,6 +156,33 @@ class TestOrderedMemory:
         with pytest.raises(ValueError, match="num_slots must be greater than zero, got 0"):
             encoder.parse(x, LENGTHS, num_slots=0)
 
+    def test_the_entropy_of_the_pointer_joins_the_loss_in_training_only(self):
+        config = OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0, attention_dropout=0, entropy_weight=0.5)
+        encoder, x = encoder_and_input("ordered-memory", config)
+        assert encoder(x, LENGTHS).auxiliary_loss is None
+        encoding = encoder.train()(x, LENGTHS)
+        torch.testing.assert_close(encoding.vector, encoder.eval()(x, LENGTHS).vector)
+        pointers = encoder.parse(x, LENGTHS).pointer.detach()
+        entropies = [
+            -sum(float(weight) * np.log(float(weight)) for weight in pointers[row, token] if weight > 0)
+            for row, length in enumerate(LENGTHS.tolist())
+            for token in range(1, length)
+        ]
+        assert float(encoding.auxiliary_loss.detach()) == pytest.approx(0.5 * np.mean(entropies), abs=1e-3)
+
+    def test_less_entropy_is_learned(self):
+        config = OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0, attention_dropout=0, entropy_weight=1.0)
+        encoder, x = encoder_and_input("ordered-memory", config)
+        optimiser = torch.optim.Adam(encoder.train().parameters(), 0.01)
+        losses = []
+        for _ in range(30):
+            optimiser.zero_grad()
+            loss = encoder(x, LENGTHS).auxiliary_loss
+            loss.backward()
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        assert losses[-1] < 0.7 * losses[0]
+
     @pytest.mark.parametrize("changed", [{"attention": "paper"}, {"cell": "tree-rnn"}, {"threshold": 0.0}])
     def test_the_config_reaches_the_layer(self, changed):
         config = OrderedMemoryConfig(hidden_size=6, num_slots=4, **changed)

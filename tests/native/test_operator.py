@@ -367,7 +367,7 @@ class TestPieces:
             from ordered_memory import OrderedMemory
             from ordered_memory.bench.measure import most_memory
             torch.set_num_threads(1)
-            om, x = OrderedMemory(32, 32, 4, backend="native").eval(), torch.randn(100_000, 32)
+            om, x = OrderedMemory(128, 32, 4, backend="native").eval(), torch.randn(100_000, 128)
             with torch.no_grad():
                 om.last_state(x[:10_000])
                 before = most_memory()
@@ -377,5 +377,5 @@ class TestPieces:
         """)
         environment = os.environ | {"PYTHONPATH": str(Path(native.__file__).parents[2])}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        whole = 100_000 * 32 * 4  # bytes of one more tensor of the size of the input
+        whole = 100_000 * 128 * 4  # bytes of one more tensor of the size of the input
         assert int(done.stdout) < whole / 4

@@ -53,6 +53,7 @@ def test_what_is_measured_already_is_left_alone(tmp_path, monkeypatch):
     found = measure_into(path, model(), ["200-300", "300-400"], lambda name, *_: told.append(name))
     assert told == ["200-300", "200-300", "300-400", "300-400"]
     assert list(found["tests"]) == ["200-300", "300-400"]
+    assert all({"soft", "hard"} < set(entry) for entry in found["tests"].values())
     assert json.loads(path.read_text())["tests"].keys() == found["tests"].keys()
 
 

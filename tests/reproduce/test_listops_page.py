@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from ordered_memory.reproduce import figures
 from ordered_memory.reproduce.listops_page import page
 from ordered_memory.reproduce.plan import listops_rows
 from ordered_memory.reproduce.runs import NOTHING
@@ -18,6 +21,7 @@ def result(accuracy: float, f1: float | None, seed: int) -> dict:
         "position": {"seconds": 100.0 * (seed + 1)},
         "cores": 2,
         "commit": "abc",
+        "curve": [{"seconds": 60.0 * step, "accuracy": accuracy * step / 3} for step in range(4)],
     }
 
 
@@ -33,14 +37,37 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
 
 
 def test_longer_expressions_stand_beside_the_published_ones(tmp_path):
-    tests = {"200-300": {"soft": {"accuracy": 0.5}, "hard": {"accuracy": 0.995}}, "2,000": {"hard": {"accuracy": 0.25}}}
+    data = {"max_depth": 20, "max_arguments": 5, "min_length": 200, "max_length": 300}
+    longer = data | {"min_length": 1_900, "max_length": 2_100}
+    tests = {
+        "200-300": {"data": data, "soft": {"accuracy": 0.5}, "hard": {"accuracy": 0.995}},
+        "2,000": {"data": longer, "hard": {"accuracy": 0.25}},
+        "10 arguments": {"data": data | {"max_arguments": 10}, "hard": {"accuracy": 0.125}},
+    }
     measured = {"model": "ordered-memory", "seed": 3, "tests": tests}
     (tmp_path / "generalisation-ordered-memory-seed3.json").write_text(json.dumps(measured))
     text = page(tmp_path)
-    assert f"| ordered-memory, seed 3, soft pointer | 50.0 | {NOTHING} |" in text
-    assert "| ordered-memory, seed 3, hard pointer | 99.5 | 25.0 |" in text
-    assert f"| Ordered Memory, 21 slots, published | 99.55 | {NOTHING} |" in text
+    assert f"| ordered-memory, seed 3, soft pointer | 50.0 | {NOTHING} | {NOTHING} |" in text
+    assert "| ordered-memory, seed 3, hard pointer | 99.5 | 25.0 | 12.5 |" in text
+    lines = figures.lengths(figures.load_measured(tmp_path))
+    assert lines["ordered-memory, hard pointer"] == ([250.0, 2000.0], [99.5, 25.0])
+    assert f"| Ordered Memory, 21 slots, published | 99.55 | {NOTHING} | 84.15 |" in text
     assert "of 2,000 tokens 300" in text
+
+
+def test_figures_are_drawn_of_what_there_is_and_always_the_same(tmp_path):
+    pytest.importorskip("matplotlib")
+    for key in ("ordered-memory", "size-1000-lstm", "size-10000-lstm"):
+        (tmp_path / f"{key}-seed0.json").write_text(json.dumps(result(0.5, None, 0)))
+    drawn = figures.draw(listops_rows(), [], tmp_path, tmp_path / "images")
+    assert [path.name for path in drawn] == [figures.CURVES, figures.SIZES]
+    first = [path.read_bytes() for path in drawn]
+    assert all(b"</svg>" in text for text in first)
+    figures.draw(listops_rows(), [], tmp_path, tmp_path / "images")
+    assert [path.read_bytes() for path in drawn] == first
+    assert figures.sizes(listops_rows(), tmp_path) == {"LSTM": ([1000.0, 10000.0], [50.0, 50.0])}
+    for path in drawn:
+        assert f"(images/{path.name})" in page(tmp_path)
 
 
 def test_the_page_is_what_the_results_say():

@@ -16,7 +16,7 @@ from ordered_memory.cli.arguments import parse_arguments
 class BenchArguments:
     out: Path = Path("runs/bench")
     """Directory for bench.json and growth.svg."""
-    checkpoint: str | None = None
+    checkpoint: str | None = "listops"
     """A trained Ordered Memory to measure too, on real expressions: a run, a checkpoint, or a shipped name."""
     only: str = ""
     """Only cases whose name contains this."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -31,6 +31,8 @@ class ReproduceArguments:
     """Train each run for this long instead of its own schedule, such as 10m."""
     checkpoint: str = "listops"
     """The model that generalisation measures: a run, a checkpoint, or a shipped name."""
+    pointer: Literal["soft", "hard"] | None = None
+    """The pointer of generalisation; hard and then soft if not named."""
     results: Path = Path("results")
     """Where finished results are kept, a folder for each task."""
     runs: Path = Path("runs/reproduce")
@@ -100,7 +102,7 @@ def _generalisation(arguments: ReproduceArguments) -> int:
         way = "" if pointer == "none" else f", {pointer} pointer"
         print(f"{name}{way}: accuracy {100 * figures.accuracy:.2f}{tree} in {figures.seconds:.1f} s", flush=True)
 
-    measure_into(path, model, names, told)
+    measure_into(path, model, names, told, [arguments.pointer] if arguments.pointer else ("hard", "soft"))
     print(f"written to {path}")
     return 0
 

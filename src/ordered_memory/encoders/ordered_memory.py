@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ordered_memory.config import OrderedMemoryConfig
@@ -18,6 +19,7 @@ class OrderedMemoryEncoder(Encoder):
     def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
         super().__init__()
         self.output_size, self.test_slots = config.hidden_size, config.test_slots
+        self.entropy_weight = config.entropy_weight
         self.memory = OrderedMemory(
             input_size,
             config.hidden_size,
@@ -30,6 +32,10 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
+        if self.training and self.entropy_weight:
+            reading = self.memory.read(embedded, lengths=lengths)
+            entropy = pointer_entropy(reading.p[0], lengths)
+            return Encoding(reading.state.M_hat[0, :, -1], self.entropy_weight * entropy)
         state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
         return Encoding(state.M_hat[0, :, -1])
 
@@ -54,3 +60,12 @@ class OrderedMemoryEncoder(Encoder):
     def _slots(self, asked: int | None) -> int | None:
         """What was asked for, or at test the config's own number; None is the number of training."""
         return asked if asked is not None or self.training else self.test_slots
+
+
+def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
+    """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
+    # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
+    entropy = torch.special.entr(pointers.clamp_min(1e-6)).sum(-1)  # (time, batch)
+    counted = (torch.arange(1, len(pointers))[:, None] < lengths.cpu()).to(entropy)
+    mean: Tensor = (entropy[1:] * counted).sum() / counted.sum().clamp_min(1)
+    return mean

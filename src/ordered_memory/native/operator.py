@@ -112,8 +112,7 @@ def _empty_results(x: Tensor, switches: Sequence[int]) -> list[Tensor]:
     return [x.new_empty(shape) for shape in ((outputs, D), (rows, N, D), (rows, N, D), (rows, N), (pointers, N))]
 
 
-@torch.library.custom_op("ordered_memory::read", mutates_args=(), device_types="cpu")
-def _read(
+def _forward(
     inputs: Sequence[Tensor], sizes: Tensor, seed: Tensor, switches: Sequence[int], rates: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Inputs are x, query, parameters and, with a state, M, M_hat and p; results are those of _OUTPUTS, and a tape."""
@@ -124,6 +123,9 @@ def _read(
     _run("forward", held[0].dtype, call, ctypes.byref(tape))
     output, M, M_hat, p, pointers = results
     return output, M, M_hat, p, pointers, _handle(tape.value, held[0].dtype)
+
+
+_read = torch.library.custom_op("ordered_memory::read", _forward, mutates_args=(), device_types="cpu")
 
 
 @_read.register_fake
@@ -179,7 +181,6 @@ _read.register_autograd(_differentiate, setup_context=_save)
 _read_backward.register_autograd(_no_second_derivative)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def supports(device: torch.device, dtype: torch.dtype, required: bool = False) -> bool:
     """Whether the engine computes on this device and in this precision; builds it if that has not been done.
 
@@ -197,6 +198,10 @@ def supports(device: torch.device, dtype: torch.dtype, required: bool = False) -
     if reason is not None and required:
         raise build.BuildError(f"the native engine cannot be used: {reason}")
     return reason is None
+
+
+# What torch.compiler.assume_constant_result does, without importing the compiler: that takes two seconds.
+supports._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def release_memory() -> None:
@@ -288,7 +293,10 @@ def _project_and_read(
     rates = [dropout.p if dropout.training else 0.0 for dropout in dropouts]
     seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
     asked = list(switches._replace(rows=sizes[0]))
-    output, M, M_hat, p, pointers, _ = _read(tensors, torch.tensor(sizes), seed, asked, [direction.threshold, *rates])
+    # The operator is for autograd and the compiler. A first call of it imports the compiler, which takes two seconds:
+    # where neither has a part in it the engine is called as it is.
+    run = _read if torch.is_grad_enabled() or torch.compiler.is_compiling() else _forward
+    output, M, M_hat, p, pointers, _ = run(tensors, torch.tensor(sizes), seed, asked, [direction.threshold, *rates])
     return [output, pointers], State(M, M_hat, p)
 
 

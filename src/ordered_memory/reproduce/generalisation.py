@@ -6,6 +6,7 @@ Each test set is drawn from a seed and never kept. The pointer is measured soft,
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -83,13 +84,24 @@ def measure(
     }
 
 
-def measure_into(path: Path, model: Classifier, names: Sequence[str], told: Callable[..., None]) -> dict[str, Any]:
-    """As `measure`, one test set after another into a file; those that it holds already are left as they are."""
+def measure_into(
+    path: Path,
+    model: Classifier,
+    names: Sequence[str],
+    told: Callable[..., None],
+    pointers: Sequence[str] = ("hard", "soft"),
+) -> dict[str, Any]:
+    """As `measure`, one test set after another into a file; what it holds already is left as it is.
+
+    Of the pointers the first is measured on every test set before the next.
+    """
     known: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-    for name in names:
-        if known is not None and name in known["tests"]:
+    for pointer, name in itertools.product(pointers, names):
+        there = {} if known is None else known["tests"].get(name, {})
+        if pointer in there or "none" in there:
             continue
-        new = measure(model, [name], told=told)
+        new = measure(model, [name], [pointer], told)
+        new["tests"][name] = there | new["tests"][name]
         if known is not None:
             new["tests"] = known["tests"] | new["tests"]
         known = new

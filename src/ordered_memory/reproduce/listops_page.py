@@ -3,13 +3,13 @@
 python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
 """
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ordered_memory import atomic
+from ordered_memory.reproduce import figures
 from ordered_memory.reproduce.generalisation import TESTS
 from ordered_memory.reproduce.plan import Row, listops_rows
 from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
@@ -22,9 +22,6 @@ from ordered_memory.reproduce.tables import (
     published_figure,
     table,
 )
-
-GENERALISATION = "generalisation-"
-"""How the names of files with figures on longer expressions begin."""
 
 
 def page(folder: Path) -> str:
@@ -46,12 +43,40 @@ def page(folder: Path) -> str:
         "## Accuracy by length",
         _by_length(groups["systems"], folder),
     ]
+    if figures.curves(rows, folder):
+        parts += ["## Learning", _picture(figures.CURVES, "Validation accuracy against minutes of training")]
     if any(row.results(folder) for row in groups["sizes"]):
         parts += ["## Size of the training set", _systems(groups["sizes"], folder)]
-    measured = sorted(folder.glob(f"{GENERALISATION}*.json"))
-    if measured:
-        parts += ["## Beyond the training data", *_generalisation([json.loads(path.read_text()) for path in measured])]
+        parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
+    if measured := figures.load_measured(folder):
+        parts += ["## Beyond the training data", *_generalisation(measured)]
+        parts.append(_picture(figures.LENGTHS, "Accuracy against length"))
     return "\n\n".join(parts) + "\n"
+
+
+def summary(folder: Path) -> str:
+    """The first thing to know, for the README: the main figures beside the published ones."""
+    rows = {row.key: row for row in listops_rows()}
+    lines = []
+    for key in ("ordered-memory", "lstm"):
+        results = rows[key].results(folder)
+        for figure, name in zip(LISTOPS[key], ("accuracy", "f1"), strict=True):
+            if figure is not None:
+                what = "accuracy" if name == "accuracy" else "F1 of its trees"
+                ours = mean_and_spread([result["test"][name] for result in results]) if results else NOT_RUN
+                lines.append([f"{rows[key].title}, {what}", str(figure), ours])
+    published = LISTOPS_GENERALISATION["Ordered Memory, 21 slots"]
+    for model in figures.load_measured(folder):
+        for name in ("200-300", "500-600", "900-1000", "10 arguments", "15 arguments"):
+            if (entry := model["tests"].get(name)) and "hard" in entry:
+                tokens = name if "arguments" in name else f"{name} tokens"
+                ours = f"{100 * entry['hard']['accuracy']:.2f}"
+                lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
+    return table(["ListOps", "published", "ours"], lines)
+
+
+def _picture(name: str, words: str) -> str:
+    return f"![{words}](images/{name})"
 
 
 def _systems(rows: Sequence[Row], folder: Path) -> str:
@@ -89,15 +114,15 @@ def _by_length(rows: Sequence[Row], folder: Path) -> str:
 
 
 def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
-    names = [name for name in TESTS if any(name in figures["tests"] for figures in measured)]
+    names = [name for name in TESTS if any(name in model["tests"] for model in measured)]
     lines = []
-    for figures in measured:
+    for model in measured:
         for pointer in ("none", "soft", "hard"):
-            tests = [figures["tests"].get(name, {}).get(pointer) for name in names]
+            tests = [model["tests"].get(name, {}).get(pointer) for name in names]
             if any(tests):
                 cells = (NOTHING if test is None else f"{100 * test['accuracy']:.1f}" for test in tests)
-                told = f"seed {figures['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
-                lines.append([f"{figures['model']}, {told}", *cells])
+                told = f"seed {model['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
+                lines.append([f"{model['model']}, {told}", *cells])
     for system, published in LISTOPS_GENERALISATION.items():
         lines.append([f"{system}, published", *(published_figure(published.get(name)) for name in names)])
     smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
@@ -112,4 +137,5 @@ def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
 
 if __name__ == "__main__":
     results, document = map(Path, sys.argv[1:])
+    figures.draw(listops_rows(), figures.load_measured(results), results, document.parent / "images")
     atomic.write_text(document, page(results))

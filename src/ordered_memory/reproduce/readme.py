@@ -1,6 +1,6 @@
 """The README's figures, rendered from `results/`: none is typed by hand.
 
-python -m ordered_memory.reproduce.readme README.md results/listops-demo
+python -m ordered_memory.reproduce.readme README.md results
 """
 
 import json
@@ -11,10 +11,13 @@ from typing import Any
 
 from ordered_memory import atomic
 from ordered_memory.errors import InputError
+from ordered_memory.reproduce import listops_page
 from ordered_memory.reproduce.runs import MODEL_NAMES, percent
 from ordered_memory.training.progress import duration
 
-BEGIN, END = "<!-- figures: made by ordered_memory.reproduce.readme -->", "<!-- end of figures -->"
+MADE = "made by ordered_memory.reproduce.readme"
+DEMO = f"<!-- figures: {MADE} -->", "<!-- end of figures -->"
+LISTOPS = f"<!-- ListOps: {MADE} -->", "<!-- end of ListOps -->"
 
 
 def figures(results: Sequence[dict[str, Any]]) -> str:
@@ -36,12 +39,18 @@ def figures(results: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def render(text: str, results: Sequence[dict[str, Any]]) -> str:
-    """The text with the figures between its two marks."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise InputError(f"the text must hold {BEGIN} and {END}, once each")
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n{figures(results)}\n{END}{rest.split(END)[1]}"
+def render(text: str, results: Path) -> str:
+    """The text with the demo's and the paper's figures between their marks."""
+    text = _between(text, DEMO, figures(load_results(results / "listops-demo")))
+    return _between(text, LISTOPS, listops_page.summary(results / "listops"))
+
+
+def _between(text: str, marks: tuple[str, str], made: str) -> str:
+    begin, end = marks
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise InputError(f"the text must hold {begin} and {end}, once each")
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{made}\n{end}{rest.split(end)[1]}"
 
 
 def load_results(folder: Path) -> list[dict[str, Any]]:
@@ -54,4 +63,4 @@ def load_results(folder: Path) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     readme, folder = map(Path, sys.argv[1:])
-    atomic.write_text(readme, render(readme.read_text(encoding="utf-8"), load_results(folder)))
+    atomic.write_text(readme, render(readme.read_text(encoding="utf-8"), folder))

@@ -106,7 +106,7 @@ def mixed_batches(
     return batches
 
 
-def evaluation_batches(lengths: NDArray[np.int64], tokens: int = 8192, most: int = 512) -> list[NDArray[np.int64]]:
+def evaluation_batches(lengths: NDArray[np.int64], tokens: int = 32_768, most: int = 512) -> list[NDArray[np.int64]]:
     """All examples, sorted by length, in batches of about so many tokens: short rows many at a time, long ones few."""
     order = np.argsort(lengths, kind="stable")
     batches, first = [], 0

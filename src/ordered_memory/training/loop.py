@@ -19,7 +19,7 @@ from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
-from ordered_memory.memory import OrderedMemory
+from ordered_memory.memory import MaskedAttention, OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import Dataset, epoch_batches, mixed_batches
 from ordered_memory.training.evaluation import evaluate, trivial_f1
@@ -149,6 +149,8 @@ class _Run:
         position = self.position
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * learning_rate(self.config, self.share_done, position.rate_scale)
+        if self.config.dropout_from:
+            set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
         first: float | None = None
         for loss in self.model.losses(batch):
@@ -177,10 +179,13 @@ class _Run:
             dataset=self.validation_set,
             not_words=self.task.not_words,
         )
-        if figures.accuracy > position.best_accuracy:
-            position.best_accuracy, position.best_step = figures.accuracy, position.step
-            position.since_best = position.since_halving = 0
+        rose = figures.accuracy > position.best_accuracy
+        if rose or (figures.accuracy == position.best_accuracy and figures.loss < position.best_loss):
+            position.best_accuracy, position.best_loss = figures.accuracy, figures.loss
+            position.best_step = position.step
             self.directory.save_best(self.model)
+        if rose:
+            position.since_best = position.since_halving = 0
         else:
             position.since_best += 1
             position.since_halving += 1
@@ -256,6 +261,16 @@ def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.opti
     kinds: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     betas = (config.beta1, config.beta2)
     return kinds[config.optimiser](parameters, rate, betas=betas, eps=epsilon, weight_decay=decay)
+
+
+def set_dropout(model: torch.nn.Module, active: bool) -> None:
+    """Lets dropout work or not, but for the attention's, without which pointers stay blurred."""
+    attention = {
+        id(part) for module in model.modules() if isinstance(module, MaskedAttention) for part in module.modules()
+    }
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout) and id(module) not in attention:
+            module.train(active)
 
 
 def learning_rate(config: TrainingConfig, share_done: float, rate_scale: float) -> float:

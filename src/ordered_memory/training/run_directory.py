@@ -37,6 +37,8 @@ class Position:
     """Batches done of this epoch."""
     seconds: float = 0.0
     best_accuracy: float = -1.0
+    best_loss: float = 0.0
+    """The loss that came with it: of equal accuracies the one with less loss is kept."""
     best_step: int = 0
     since_best: int = 0
     """Evaluations since the best one."""
