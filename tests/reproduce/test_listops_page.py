@@ -21,7 +21,7 @@ def result(accuracy: float, f1: float | None, seed: int) -> dict:
         "position": {"seconds": 100.0 * (seed + 1)},
         "cores": 2,
         "commit": "abc",
-        "curve": [{"seconds": 60.0 * step, "accuracy": accuracy * step / 3} for step in range(4)],
+        "curve": [{"seconds": 60.0 * step, "accuracy": accuracy * step / 3, "f1": f1} for step in range(4)],
     }
 
 
@@ -34,6 +34,8 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
         f"| LSTM | 71.5±1.5 | not run | {NOTHING} | not run | {NOTHING} | {NOTHING} | {NOTHING} | {NOTHING} |" in text
     )
     assert "| Ordered Memory | 99.80±0.14 | 99.80±0.14 |" in text
+    assert "| Ordered Memory, seed 0, 2 threads | 0s | 3m00s | 3m00s | 3m00s |" in text
+    assert f"| Ordered Memory, seed 1, 2 threads | 0s | 3m00s | 3m00s | {NOTHING} |" in text
 
 
 def test_longer_expressions_stand_beside_the_published_ones(tmp_path):

@@ -44,7 +44,8 @@ def page(folder: Path) -> str:
         _by_length(groups["systems"], folder),
     ]
     if figures.curves(rows, folder):
-        parts += ["## Learning", _picture(figures.CURVES, "Validation accuracy against minutes of training")]
+        parts += ["## Learning", *_milestones(groups["systems"], folder)]
+        parts.append(_picture(figures.CURVES, "Validation accuracy against minutes of training"))
     if any(row.results(folder) for row in groups["sizes"]):
         parts += ["## Size of the training set", _systems(groups["sizes"], folder)]
         parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
@@ -73,6 +74,30 @@ def summary(folder: Path) -> str:
                 ours = f"{100 * entry['hard']['accuracy']:.2f}"
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
     return table(["ListOps", "published", "ours"], lines)
+
+
+def _milestones(rows: Sequence[Row], folder: Path) -> list[str]:
+    """When each run with trees had found them, and when its answers were right."""
+    goals = [("f1", 0.99), ("accuracy", 0.9), ("accuracy", 0.99), ("accuracy", 0.999)]
+    lines = []
+    for row in rows:
+        for result in row.results(folder):
+            if result["test"]["f1"] is None:
+                continue
+            reached = (
+                next((point["seconds"] for point in result["curve"] if (point[name] or 0) >= goal), None)
+                for name, goal in goals
+            )
+            cells = (NOTHING if seconds is None else duration(seconds) for seconds in reached)
+            lines.append([f"{row.title}, seed {result['seed']}, {result['cores']} threads", *cells])
+    if not lines:
+        return []
+    heads = ["", *(f"{'F1' if name == 'f1' else name} {100 * goal:g}" for name, goal in goals)]
+    told = (
+        "Time in training until validation figures first reached so much. The trees come first; what the answers wait "
+        "for is SM, the sum modulo 10, which is learned from the shortest expressions."
+    )
+    return [told, table(heads, lines)]
 
 
 def _picture(name: str, words: str) -> str:
