@@ -14,7 +14,6 @@ from ordered_memory.reproduce.generalisation import TESTS
 from ordered_memory.reproduce.plan import Row, listops_rows
 from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
 from ordered_memory.reproduce.runs import NOTHING
-from ordered_memory.training.progress import duration
 from ordered_memory.reproduce.tables import (
     CIRCUMSTANCES,
     NOT_RUN,
@@ -23,6 +22,7 @@ from ordered_memory.reproduce.tables import (
     published_figure,
     table,
 )
+from ordered_memory.training.progress import duration
 
 
 def page(folder: Path) -> str:
