@@ -91,6 +91,13 @@ def listops_rows() -> list[Row]:
     }
     for key, (title, changes) in options.items():
         rows.append(Row(key, title, _changed(ours, encoder=changes), group="ablations"))
+    late = _changed(
+        ours,
+        encoder={"dropout": 0.1},
+        classifier={"output_dropout": 0.1},
+        training={"epochs": 10, "dropout_from": 0.35},
+    )
+    rows.append(Row("dropout-late", "dropout 0.1 from 35% of 10 epochs on", late, group="ablations"))
     for size in (1_000, 3_000, 10_000, 30_000, 90_000, 300_000):
         for model, title in (("ordered-memory", "Ordered Memory"), ("lstm", "LSTM")):
             base = preset("listops", "listops", model)
