@@ -98,6 +98,7 @@ class _Run:
         self.task, self.model, self.splits, self.progress = task, model, splits, progress
         self.optimiser = make_optimiser(self.config, model)
         self.position = Position()
+        self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
@@ -239,7 +240,7 @@ class _Run:
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "position": dataclasses.asdict(self.position),
             "cores": torch.get_num_threads(),
-            "commit": commit(),
+            "commit": self.commit,
             "version": __version__,
             "config": self.experiment.to_dict(),
         }
