@@ -86,6 +86,11 @@ def test_options_change_what_they_name_and_nothing_else():
     assert slots.experiment == dataclasses.replace(ours, encoder=dataclasses.replace(ours.encoder, num_slots=12))
 
 
+def test_a_row_by_its_name_or_all_with_a_part_of_it():
+    assert [row.key for row in rows_of("listops", "lstm")] == ["lstm"]
+    assert [row.key for row in rows_of("listops", "slots-")] == ["slots-8", "slots-12", "slots-32"]
+
+
 def test_an_unknown_table_or_row_is_refused():
     with pytest.raises(InputError, match="'table9' is no table: there are listops"):
         rows_of("table9")

@@ -152,10 +152,12 @@ NUMBERS = {"table1": "logic", "table2": "listops"}
 
 
 def rows_of(table: str, only: str | None = None) -> list[Row]:
-    """The rows of a table, or those whose key contains `only`."""
+    """The rows of a table; or the one whose key is `only`; or, if there is none, those whose key contains it."""
     if table not in TABLES:
         raise InputError(f"{table!r} is no table: there are {', '.join(TABLES)}")
-    rows = [row for row in TABLES[table]() if only is None or only in row.key]
+    rows = TABLES[table]()
+    if only is not None:
+        rows = [row for row in rows if row.key == only] or [row for row in rows if only in row.key]
     if not rows:
         raise InputError(f"--only {only}: no row of {table} has that in its name")
     return rows
