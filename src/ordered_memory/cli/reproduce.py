@@ -26,7 +26,7 @@ class ReproduceArguments:
     run: tyro.conf.FlagCreatePairsOff[bool] = False
     """Train what is missing, one run after the other; without it, only say what is run and what is not."""
     only: str | None = None
-    """Only the row of this name, or if there is none those with it in their names; of generalisation, only that test set."""
+    """Only the row of this name, or those with it in their names; of generalisation, only that test set."""
     budget: str | None = None
     """Train each run for this long instead of its own schedule, such as 10m."""
     checkpoint: str = "listops"
