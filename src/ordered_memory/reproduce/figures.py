@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ordered_memory.errors import InputError
+from ordered_memory.reproduce.generalisation import TESTS
 from ordered_memory.reproduce.plan import Row
+from ordered_memory.reproduce.published import LISTOPS_GENERALISATION
 
 CURVES, LENGTHS, SIZES = "listops-curves.svg", "listops-lengths.svg", "listops-sizes.svg"
 
@@ -63,6 +65,16 @@ def lengths(measured: Sequence[dict[str, Any]]) -> Lines:
                 across, up = zip(*sorted(points), strict=True)
                 way = "" if pointer == "none" else f", {pointer} pointer"
                 lines[f"{figures['model']}{way}"] = (list(across), list(up))
+    return lines | _published_lengths() if lines else lines
+
+
+def _published_lengths() -> Lines:
+    """What others have published of the same lengths, each at the middle of its window."""
+    lines: Lines = {}
+    for system, published in LISTOPS_GENERALISATION.items():
+        windows = [(TESTS[name], figure) for name, figure in published.items() if "arguments" not in name]
+        middles = [(window.min_length + window.max_length) / 2 for window, _ in windows]
+        lines[f"{system}, published"] = (middles, [figure.value for _, figure in windows])
     return lines
 
 
@@ -99,7 +111,8 @@ def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> 
             axis.set_xscale("log")
         axis.set_xlabel(across)
         axis.set_ylabel(up)
-        axis.set_ylim(top=101)
+        axis.set_ylim(0, 102)
+        axis.set_yticks(range(0, 101, 20))
         axis.grid(alpha=0.3, linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
