@@ -339,10 +339,11 @@ class TrainingConfig:
     batch_size: int = 128
     """Examples in a step."""
     short_share: float = 0.0
-    """Share of each batch that is drawn from the short examples, evenly over their lengths; the rest goes through all
-    examples in turn."""
+    """Share of each batch that is drawn from the short examples, evenly over their lengths, in the place of others."""
     short_length: int = 12
     """The most tokens of a short example."""
+    short_epochs: float = 0.0
+    """Epochs over which the share of short examples falls to zero; 0: it stays."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -381,7 +382,7 @@ class TrainingConfig:
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
             require_rate(name, getattr(self, name))
-        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds"):
+        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
         if self.budget is not None:
             parse_duration(self.budget)

@@ -8,13 +8,17 @@ import pytest
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import LSTMConfig, OrderedMemoryConfig
 from ordered_memory.errors import InputError
-from ordered_memory.reproduce.generalisation import TESTS, measure, measure_into
-from ordered_memory.tasks.listops import VOCABULARY, depth, window
+from ordered_memory.reproduce.generalisation import TESTS, VALIDATION, measure, measure_into
+from ordered_memory.tasks.listops import VOCABULARY, WindowConfig, depth, window
 
 
 def model(name="ordered-memory", config=None) -> Classifier:
     config = config or OrderedMemoryConfig(hidden_size=4, num_slots=5)
     return Classifier(VOCABULARY, tuple("0123456789"), name, config, task="listops")
+
+
+def cut(name, size) -> dict[str, WindowConfig]:
+    return {name: dataclasses.replace(TESTS[name], size=size)}
 
 
 @pytest.mark.parametrize("name", ["200-300", "900-1000", "10 arguments", "deep"])
@@ -33,7 +37,7 @@ def test_the_deep_set_is_deeper_than_training_can_be():
 
 
 def test_both_pointers_with_as_many_slots_as_it_takes():
-    found = measure(model(), ["200-300"], size=3)
+    found = measure(model(), ["200-300"], sets=cut("200-300", 3))
     entry = found["tests"]["200-300"]
     assert entry["num_slots"] > 5
     assert entry["soft"]["n"] == entry["hard"]["n"] == 3
@@ -41,7 +45,7 @@ def test_both_pointers_with_as_many_slots_as_it_takes():
 
 
 def test_a_model_without_a_pointer_is_measured_once():
-    entry = measure(model("lstm", LSTMConfig(hidden_size=4)), ["200-300"], size=3)["tests"]["200-300"]
+    entry = measure(model("lstm", LSTMConfig(hidden_size=4)), ["200-300"], sets=cut("200-300", 3))["tests"]["200-300"]
     assert set(entry) == {"data", "none"}
 
 
@@ -55,6 +59,23 @@ def test_what_is_measured_already_is_left_alone(tmp_path, monkeypatch):
     assert list(found["tests"]) == ["200-300", "300-400"]
     assert all({"soft", "hard"} < set(entry) for entry in found["tests"].values())
     assert json.loads(path.read_text())["tests"].keys() == found["tests"].keys()
+
+
+def test_figures_of_other_sets_are_measured_anew(tmp_path):
+    path = tmp_path / "figures.json"
+    old = dataclasses.replace(TESTS["200-300"], size=2, seed=7)
+    measure_into(path, model(), ["200-300"], lambda *_: None, sets={"200-300": old})
+    found = measure_into(path, model(), ["200-300"], lambda *_: None, ["hard"], sets=cut("200-300", 3))
+    assert found["tests"]["200-300"]["data"]["seed"] == TESTS["200-300"].seed
+    assert found["tests"]["200-300"]["hard"]["n"] == 3
+    assert "soft" not in found["tests"]["200-300"]
+
+
+def test_validation_sets_are_like_the_test_sets_but_not_of_their_seed():
+    assert VALIDATION.keys() == TESTS.keys()
+    assert {config.seed for config in VALIDATION.values()}.isdisjoint(config.seed for config in TESTS.values())
+    test, validation = (window(dataclasses.replace(sets["200-300"], size=20)) for sets in (TESTS, VALIDATION))
+    assert not {example.sentences for example in test} & {example.sentences for example in validation}
 
 
 def test_an_unknown_set_is_refused():

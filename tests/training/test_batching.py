@@ -149,14 +149,27 @@ class TestEvaluation:
 
 class TestMixedBatches:
     @given(LENGTHS, st.integers(2, 40), st.integers(0, 3), st.floats(0.05, 0.95))
-    def test_every_example_once_and_short_ones_beside_them(self, lengths, batch_size, epoch, share):
+    def test_short_ones_in_the_place_of_others_and_no_other_twice(self, lengths, batch_size, epoch, share):
         shortest = int(lengths.min())
         batches = mixed_batches(lengths, batch_size, 0, epoch, share, shortest)
-        drawn = min(batch_size - 1, round(share * batch_size))
-        own = np.concatenate([batch[: len(batch) - drawn] for batch in batches])
-        assert sorted(own) == list(range(len(lengths)))
-        assert all(len(batch) == batch_size for batch in batches[:-1])
-        assert all((lengths[batch[len(batch) - drawn :]] == shortest).all() for batch in batches)
+        assert [len(batch) for batch in batches] == [
+            len(batch) for batch in np.split(lengths, range(batch_size, len(lengths), batch_size))
+        ]
+        drawn = [min(len(batch) - 1, round(share * len(batch))) for batch in batches]
+        own = np.concatenate([batch[: len(batch) - short] for batch, short in zip(batches, drawn, strict=True)])
+        assert len(set(own)) == len(own)
+        for batch, short in zip(batches, drawn, strict=True):
+            assert (lengths[batch[len(batch) - short :]] == shortest).all()
+
+    def test_the_share_of_short_ones_falls_to_zero(self):
+        lengths = np.array([5] * 50 + [30] * 4000)
+        batches = [mixed_batches(lengths, 100, 0, epoch, 0.8, 5, 2.5) for epoch in range(4)]
+        shares = [np.mean([(lengths[batch] == 5).mean() for batch in epoch]) for epoch in batches]
+        plain = 50 / 4050
+        assert shares[:2] == [pytest.approx(share + (1 - share) * plain, abs=0.02) for share in (0.64, 0.32)]
+        assert plain < shares[2] < 0.1  # the fall ends in the middle of this one
+        assert shares[3] == pytest.approx(plain, abs=1e-3)
+        assert sorted(np.concatenate(batches[3])) == list(range(len(lengths)))
 
     def test_short_lengths_come_equally_often_however_rare_they_are(self):
         lengths = np.array([4] * 2 + [5] * 20 + [6] * 400 + [30] * 2000)

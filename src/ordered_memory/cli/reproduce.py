@@ -33,6 +33,8 @@ class ReproduceArguments:
     """The model that generalisation measures: a run, a checkpoint, or a shipped name."""
     pointer: Literal["soft", "hard"] | None = None
     """The pointer of generalisation; hard and then soft if not named."""
+    validation: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Measure generalisation on smaller sets of another seed, by which recipes are chosen; nothing is kept."""
     results: Path = Path("results")
     """Where finished results are kept, a folder for each task."""
     runs: Path = Path("runs/reproduce")
@@ -86,7 +88,7 @@ def _table(arguments: ReproduceArguments) -> int:
 
 def _generalisation(arguments: ReproduceArguments) -> int:
     from ordered_memory.classifier import Classifier
-    from ordered_memory.reproduce.generalisation import TESTS, measure_into
+    from ordered_memory.reproduce.generalisation import TESTS, VALIDATION, measure, measure_into
 
     model = Classifier.from_pretrained(arguments.checkpoint)
     if model.task != "listops":
@@ -102,7 +104,11 @@ def _generalisation(arguments: ReproduceArguments) -> int:
         way = "" if pointer == "none" else f", {pointer} pointer"
         print(f"{name}{way}: accuracy {100 * figures.accuracy:.2f}{tree} in {figures.seconds:.1f} s", flush=True)
 
-    measure_into(path, model, names, told, [arguments.pointer] if arguments.pointer else ("hard", "soft"))
+    pointers = [arguments.pointer] if arguments.pointer else ["hard", "soft"]
+    if arguments.validation:
+        measure(model, names, pointers, told, VALIDATION)
+        return 0
+    measure_into(path, model, names, told, pointers)
     print(f"written to {path}")
     return 0
 

@@ -84,25 +84,37 @@ def epoch_batches(lengths: NDArray[np.int64], batch_size: int, seed: int, epoch:
 
 
 def mixed_batches(
-    lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int, short_share: float, short_length: int
+    lengths: NDArray[np.int64],
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    short_share: float,
+    short_length: int,
+    short_epochs: float = 0.0,
 ) -> list[NDArray[np.int64]]:
-    """Indices of each batch of an epoch in which a share of every batch is drawn anew from the short examples.
+    """As many batches as an epoch has, a share of each drawn anew from the short examples, the rest from all of them.
 
-    The rest of the batches goes through all examples once, in random order. The short ones, of at most `short_length`
-    tokens, are drawn evenly over their lengths: the shortest are few, and a model learns the most from them at first.
+    The short ones, of at most `short_length` tokens, are drawn evenly over their lengths: the shortest are few, and a
+    model learns the most from them at first. Their share falls to zero over `short_epochs`, if that is not 0. Beside
+    them no example comes twice in an epoch, and as many are left out as the short ones take the place of.
     """
-    generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     by_length = [np.flatnonzero(lengths == length) for length in np.unique(lengths[lengths <= short_length])]
     if not by_length:
         raise InputError(f"short_length is {short_length}, and no training example is that short")
-    drawn = min(batch_size - 1, round(short_share * batch_size))
+    if short_epochs and epoch >= short_epochs:
+        return epoch_batches(lengths, batch_size, seed, epoch)
+    generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = generator.permutation(len(lengths))
-    batches = []
-    for own in np.split(order, range(batch_size - drawn, len(order), batch_size - drawn)):
+    batches, first = [], 0
+    for place in range(0, len(lengths), batch_size):
+        behind = (epoch + place / len(lengths)) / short_epochs if short_epochs else 0.0
+        size = min(batch_size, len(lengths) - place)
+        drawn = min(size - 1, round(short_share * max(0.0, 1 - behind) * size))
         kinds = generator.integers(len(by_length), size=drawn)
         places = generator.random(drawn)
-        short = [by_length[kind][int(place * len(by_length[kind]))] for kind, place in zip(kinds, places, strict=True)]
-        batches.append(np.concatenate((own, np.array(short, dtype=np.int64))))
+        short = [by_length[kind][int(where * len(by_length[kind]))] for kind, where in zip(kinds, places, strict=True)]
+        batches.append(np.concatenate((order[first : first + size - drawn], np.array(short, dtype=np.int64))))
+        first += size - drawn
     return batches
 
 

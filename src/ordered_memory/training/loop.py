@@ -141,7 +141,7 @@ class _Run:
         """Indices of each batch of an epoch."""
         config, lengths = self.config, self.training_set.lengths
         if config.short_share:
-            mix = config.short_share, config.short_length
+            mix = config.short_share, config.short_length, config.short_epochs
             return mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix)
         return epoch_batches(lengths, config.batch_size, config.seed, epoch)
 
