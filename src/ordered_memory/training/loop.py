@@ -261,7 +261,8 @@ def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.opti
         return torch.optim.Adadelta(parameters, rate, rho=config.beta2, eps=epsilon, weight_decay=decay)
     kinds: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     betas = (config.beta1, config.beta2)
-    return kinds[config.optimiser](parameters, rate, betas=betas, eps=epsilon, weight_decay=decay)
+    # Fused: one pass over the weights instead of ten, which is a percent of a step.
+    return kinds[config.optimiser](parameters, rate, betas=betas, eps=epsilon, weight_decay=decay, fused=True)
 
 
 def set_dropout(model: torch.nn.Module, active: bool) -> None:
