@@ -25,17 +25,23 @@ if TYPE_CHECKING:
 PointerChoice = Literal["soft", "hard"]
 
 
-@dataclass
-class EvaluateArguments:
+@dataclass(kw_only=True)
+class ModelArguments:
+    """A trained model and how it is used."""
+
     checkpoint: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
     """A run directory, a checkpoint directory, or the name of a shipped model."""
-    data: Path | None = None
-    """A file of examples; without it, the test set of the data that the model was trained on."""
     pointer: PointerChoice | None = None
     """Use the pointer as it is, or put all its weight on the likeliest slot; what the model's card recommends if not
     named, which is soft if the card says nothing."""
     num_slots: int | None = None
     """Slots of the memory; those of its config if not named."""
+
+
+@dataclass(kw_only=True)
+class EvaluateArguments(ModelArguments):
+    data: Path | None = None
+    """A file of examples; without it, the test set of the data that the model was trained on."""
     data_dir: Path | None = None
     """Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -97,18 +103,11 @@ def _print_figures(figures: Evaluation, data: str, pointer: str | None, bucket_n
     Console().print(table)
 
 
-@dataclass
-class ParseArguments:
-    checkpoint: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
-    """A run directory, a checkpoint directory, or the name of a shipped model."""
+@dataclass(kw_only=True)
+class ParseArguments(ModelArguments):
     text: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT]")]
     """What to parse, tokens separated by spaces, or two texts if the model reads pairs; - reads a line at a time from
     standard input, with a tab between the texts of a pair."""
-    pointer: PointerChoice | None = None
-    """Use the pointer as it is, or put all its weight on the likeliest slot; what the model's card recommends if not
-    named, which is soft if the card says nothing."""
-    num_slots: int | None = None
-    """Slots of the memory; those of its config if not named."""
     svg: Path | None = None
     """Draw the tree, and the pointer below it, into this file too."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False

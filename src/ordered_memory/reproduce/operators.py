@@ -47,8 +47,9 @@ def operators_section(runs: Sequence[FinishedRun]) -> str:
         rows = [markup.row(name, [_cell(accuracy[name, count]) for count in counts]) for name in data.operators]
         heads = (run.name, *(f"{count} arguments" for count in counts))
         tables.append(markup.table(heads, rows, ""))
+    example = " ".join(flat_expressions(data.operators[-1], data.min_arguments, 1)[0].sentences[0])
     caption = (
-        f"Accuracy on {COUNT} expressions of a single operator for each cell, such as [SM 3 9 4 ], made for this page. "
+        f"Accuracy on {COUNT} expressions of a single operator for each cell, such as {example}, made for this page. "
         "Trees do not matter here: it is what the model makes of its arguments."
     )
     return markup.section("Accuracy by operator", "\n".join(tables) + f'\n<p class="caption">{escape(caption)}</p>')
