@@ -66,9 +66,9 @@ class TestLearning:
     def test_a_task_is_learned_from_labels_alone_with_the_right_trees(self, tmp_path, monkeypatch, begin, other_end):
         """The same sentences, read from the left or from the right: only the labels say which.
 
-        Accuracy was perfect for every seed that was tried. The trees were perfect for seventeen of twenty before the
-        engine kept its tape in 16 bits, and for nine of sixteen since; whether the tape is the cause is not settled. So
-        the best of three must be perfect and the middle one near it.
+        Of twenty seeds each, accuracy was perfect for all; the trees were perfect for twenty from the left and eleven
+        from the right, the least F1 0.88. (With an engine that keeps its tape in 32 bits instead of 16: nineteen, ten
+        and 0.83.) So the best of three must be perfect and the middle one near it.
         """
         monkeypatch.setitem(TASKS, "tournament", Tournament)
         results = [train(self.experiment(begin, seed), tmp_path / str(seed), Silent()) for seed in range(3)]
@@ -76,7 +76,7 @@ class TestLearning:
         assert [result["test"]["accuracy"] for result in results] == [1.0] * 3
         found = [result["test"]["f1"] for result in results]
         assert max(found) > 0.99
-        assert statistics.median(found) > 0.7
+        assert statistics.median(found) > 0.85
         assert results[0]["trivial_f1"][other_end][0] < 0.4
 
     def experiment(self, begin: Literal["left", "right"], seed: int) -> Experiment:
