@@ -53,6 +53,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
                 axis.plot(*zip(*seen, strict=True), label=system["name"], **look)
             axis.set(xscale="log", yscale="log", xlabel="tokens of an expression", title=title)
             axis.title.set_fontsize(10)
+            axis.yaxis.set_major_formatter("{x:,g}")
             axis.set_xticks(lengths, [f"{length:,}" for length in lengths])
             axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
             axis.grid(alpha=0.3, linewidth=0.5)
