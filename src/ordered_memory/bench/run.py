@@ -82,7 +82,8 @@ def bench_systems(out: Path, checkpoint: str | None, quick: bool, only: str, con
     for system in chosen:
         measured = systems.measure(system, lengths, runs=1 if quick else 3)
         figures["systems"].append(measured.to_dict())
-        console.print(f"{system.name}: up to {measured.sizes[-1].length:,} tokens", highlight=False)
+        reached = f"up to {measured.sizes[-1].length:,} tokens" if measured.sizes else "too little memory"
+        console.print(f"{system.name}: {reached}", highlight=False)
     atomic.write_json(out / SYSTEMS, figures)
     show_ratios(figures, console)
     try:

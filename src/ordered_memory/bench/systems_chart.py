@@ -50,7 +50,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
                 look = COMMON | LINES[system["model"]] | {"linestyle": _linestyle(system)}
                 points = [(size["length"], value(size)) for size in system["sizes"]]
                 seen = [point for point in points if point[1] > 0]  # a logarithm has no place for a step that adds none
-                axis.plot(*zip(*seen, strict=True), label=system["name"], **look)
+                axis.plot([x for x, _ in seen], [y for _, y in seen], label=system["name"], **look)
             axis.set(xscale="log", yscale="log", xlabel="tokens of an expression", title=title)
             axis.title.set_fontsize(10)
             axis.yaxis.set_major_formatter("{x:,g}")

@@ -157,6 +157,8 @@ def _generalisation(measured: Mapping[str, Measured]) -> list[str]:
         lines.append([f"{title}, published", *(published_figure(published.get(name)) for name in names)])
     smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
     return [
+        "`om reproduce generalisation --all` measures every system whose run is finished; this page shows those that "
+        "are measured.",
         "Accuracy on expressions of so many tokens, with more arguments than the 5 of training (at most 1,000 tokens), "
         "deeper than training (two arguments at most, up to 60 levels, 200 to 400 tokens), and of the Long Range "
         f"Arena's setting (up to 10 arguments, depth 10, 500 to 2,000 tokens). 1,000 examples each{''.join(smaller)}. "
