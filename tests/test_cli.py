@@ -440,9 +440,34 @@ class TestReproduceAndModels:
         found = json.loads((tmp_path / "listops" / "generalisation-ordered-memory-seed0.json").read_text())
         assert set(found["tests"]["200-300"]) == {"data", "num_slots", "soft", "hard"}
 
+    def test_generalisation_of_all_finished_runs(self, run, lstm, tmp_path, capsys, monkeypatch):
+        from ordered_memory.reproduce import generalisation
+
+        monkeypatch.setitem(
+            generalisation.TESTS, "200-300", dataclasses.replace(generalisation.TESTS["200-300"], size=2)
+        )
+        monkeypatch.setitem(generalisation.LONGEST, "lstm", 350)
+        for name, folder in (("ordered-memory-paper-seed0", run), ("lstm-seed0", lstm)):
+            shutil.copytree(folder, tmp_path / "runs" / name)
+        words = ["reproduce", "generalisation", "--all", "--runs", str(tmp_path / "runs"), "--results", str(tmp_path)]
+        assert main([*words, "--only", "200-300"]) == 0
+        printed = capsys.readouterr().out
+        assert "\nlstm-seed0\n200-300: accuracy " in printed
+        assert re.search("no finished run in .*rrnet-seed0", printed)
+        found = {path.name for path in (tmp_path / "listops").iterdir()}
+        assert found == {"generalisation-ordered-memory-paper-seed0.json", "generalisation-lstm-seed0.json"}
+        assert main([*words, "--only", "200-300"]) == 0
+        assert "accuracy" not in capsys.readouterr().out
+        shutil.rmtree(tmp_path / "runs" / "ordered-memory-paper-seed0")
+        assert main([*words, "--only", "300-400"]) == 0
+        assert "300-400: not measured: lstm would take too long above 350 tokens" in capsys.readouterr().out
+
     @pytest.mark.parametrize(
         ("words", "message"),
         [
+            ("generalisation --all --checkpoint listops", "--all goes over the finished runs, and --checkpoint names"),
+            ("generalisation --all --runs nowhere", "nowhere: no compared system has a finished run here"),
+            ("listops --all", "--all is of generalisation, and listops is a table"),
             ("tablecloth", "'tablecloth' is no table: there are listops"),
             ("listops --only turtles", "--only turtles: no row of listops"),
             ("listops --threads 0", "--threads is 0"),

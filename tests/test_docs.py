@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from ordered_memory import atomic
-from ordered_memory.bench.document import page
+from ordered_memory.bench import document
 from ordered_memory.reproduce.readme import render
 from tests.conftest import ROOT
 
@@ -35,4 +34,4 @@ def test_the_readme_shows_the_figures_of_the_results():
 
 
 def test_the_page_about_speed_shows_the_benchmark():
-    assert page(atomic.read_json(ROOT / "results" / "bench" / "bench.json")) == (ROOT / "docs" / "speed.md").read_text()
+    assert document.render(ROOT / "results" / "bench") == (ROOT / "docs" / "speed.md").read_text()

@@ -4,6 +4,22 @@ from typing import Literal, NamedTuple, TypedDict
 
 from ordered_memory.encoders import ENCODERS
 
+TITLES = {
+    "ordered-memory": "Ordered Memory",
+    "lstm": "LSTM",
+    "rrnet": "RRNet",
+    "on-lstm": "ON-LSTM",
+    "transformer": "Transformer",
+    "universal-transformer": "Universal Transformer",
+    "rl-spinn": "RL-SPINN",
+    "gumbel-tree": "Gumbel Tree-LSTM",
+    "cooperative": "Havrylov et al. 2019",
+    "tree-rnn": "TreeRNN (gold trees)",
+    "tree-lstm": "TreeLSTM (gold trees)",
+    "tree-cell": "TreeCell (gold trees)",
+}
+"""What tables and figures call each model, in their order."""
+
 
 class About(NamedTuple):
     summary: str

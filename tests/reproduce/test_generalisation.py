@@ -6,9 +6,19 @@ import json
 import pytest
 
 from ordered_memory.classifier import Classifier
-from ordered_memory.config import LSTMConfig, OrderedMemoryConfig
+from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
 from ordered_memory.errors import InputError
-from ordered_memory.reproduce.generalisation import TESTS, VALIDATION, measure, measure_into
+from ordered_memory.reproduce.generalisation import (
+    LONGEST,
+    TESTS,
+    VALIDATION,
+    finished_runs,
+    load_measured,
+    measure,
+    measure_into,
+    result_name,
+    too_long,
+)
 from ordered_memory.tasks.listops import VOCABULARY, WindowConfig, depth, window
 
 
@@ -81,3 +91,43 @@ def test_validation_sets_are_like_the_test_sets_but_not_of_their_seed():
 def test_an_unknown_set_is_refused():
     with pytest.raises(InputError, match="'700' is no test set: there are 200-300"):
         measure(model(), ["700"])
+
+
+def test_slow_models_are_spared_the_longest_sets():
+    assert set(LONGEST) <= set(ENCODER_CONFIGS)
+    assert [name for name in TESTS if too_long("transformer", name)] == ["10,000"]
+    assert not any(too_long("ordered-memory", name) for name in TESTS)
+
+
+def test_a_file_is_named_after_its_run_of_the_plan_or_after_the_model():
+    assert result_name("runs/ordered-memory-paper-seed2", model()) == "generalisation-ordered-memory-paper-seed2.json"
+    other = model()
+    other.card["training"] = {"seed": 7}
+    assert result_name("listops", other) == "generalisation-ordered-memory-seed7.json"
+
+
+def test_finished_runs_are_those_of_the_compared_systems_with_a_result(tmp_path):
+    with pytest.raises(InputError, match="no compared system has a finished run here"):
+        finished_runs(tmp_path)
+    for name in ("lstm-seed0", "tree-cell-seed0", "slots-8-seed0", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text("{}")
+    (tmp_path / "rrnet-seed0").mkdir()
+    finished, others = finished_runs(tmp_path)
+    assert [path.name for path in finished] == ["lstm-seed0", "tree-cell-seed0"]
+    assert {"rrnet-seed0", "ordered-memory-seed2"} <= {path.name for path in others}
+
+
+def test_figures_are_loaded_by_row_in_the_order_of_the_plan(tmp_path):
+    for key in ("tree-cell-seed0", "ordered-memory-seed0", "ordered-memory-seed1", "strange-seed0"):
+        found = {"model": key.rpartition("-seed")[0], "seed": 0, "tests": {"deep": {"hard": {"accuracy": 0.5}}}}
+        (tmp_path / f"generalisation-{key}.json").write_text(json.dumps(found))
+    loaded = load_measured(tmp_path)
+    assert {key: system.title for key, system in loaded.items()} == {
+        "ordered-memory": "Ordered Memory",
+        "tree-cell": "TreeCell (gold trees)",
+        "strange": "strange",
+    }
+    assert list(loaded) == ["ordered-memory", "tree-cell", "strange"]
+    assert loaded["ordered-memory"].accuracies("deep", "hard") == [0.5, 0.5]
+    assert loaded["ordered-memory"].accuracies("deep", "soft") == []

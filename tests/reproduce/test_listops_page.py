@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ordered_memory.reproduce import figures
-from ordered_memory.reproduce.listops_page import page
-from ordered_memory.reproduce.plan import listops_rows
+from ordered_memory.reproduce.generalisation import LONGEST, load_measured, too_long
+from ordered_memory.reproduce.listops_page import page, summary
+from ordered_memory.reproduce.plan import SYSTEMS, listops_rows
 from ordered_memory.reproduce.runs import NOTHING
 
 ROOT = Path(__file__).parents[2]
@@ -49,25 +50,62 @@ def test_longer_expressions_stand_beside_the_published_ones(tmp_path):
     measured = {"model": "ordered-memory", "seed": 3, "tests": tests}
     (tmp_path / "generalisation-ordered-memory-seed3.json").write_text(json.dumps(measured))
     text = page(tmp_path)
-    assert f"| ordered-memory, seed 3, soft pointer | 50.0 | {NOTHING} | {NOTHING} |" in text
-    assert "| ordered-memory, seed 3, hard pointer | 99.5 | 25.0 | 12.5 |" in text
-    lines = figures.lengths(figures.load_measured(tmp_path))
-    assert lines["ordered-memory, hard pointer"] == ([250.0, 2000.0], [99.5, 25.0])
+    assert f"| Ordered Memory, seed 3, soft pointer | 50.0 | {NOTHING} | {NOTHING} |" in text
+    assert "| Ordered Memory, seed 3, hard pointer | 99.5 | 25.0 | 12.5 |" in text
+    line = figures.lengths(load_measured(tmp_path))["Ordered Memory, hard pointer"]
+    assert (line.across, line.up) == ([250.0, 2000.0], [99.5, 25.0])
     assert f"| Ordered Memory, 21 slots, published | 99.55 | {NOTHING} | 84.15 |" in text
     assert "of 2,000 tokens 300" in text
+
+
+def measured_on(model: str, key: str, seed: int, folder: Path, **accuracies: float) -> None:
+    """A file of figures of two lengths: one of 200 to 300 tokens, one of 10,000 where the model is measured on it."""
+    tests: dict = {"200-300": {name: {"accuracy": value} for name, value in accuracies.items()}}
+    if not too_long(model, "10,000"):
+        tests["10,000"] = tests["200-300"]
+    values = {"model": model, "seed": seed, "tests": tests}
+    (folder / f"generalisation-{key}-seed{seed}.json").write_text(json.dumps(values))
+
+
+def test_every_system_has_a_row_and_a_line_beyond_the_training_data(tmp_path):
+    pytest.importorskip("matplotlib")
+    for seed, accuracy in ((0, 0.5), (1, 0.7)):
+        measured_on("ordered-memory", "ordered-memory", seed, tmp_path, hard=accuracy, soft=0.25)
+    measured_on("ordered-memory", "ordered-memory-paper", 0, tmp_path, hard=0.4)
+    for model in SYSTEMS:
+        measured_on(model, model, 0, tmp_path, none=0.125)
+    text = page(tmp_path)
+    assert "| Ordered Memory, seeds 0 1, hard pointer | 60.0±14.1 | 60.0±14.1 |" in text
+    assert "| LSTM, seed 0 | 12.5 | 12.5 |" in text
+    assert "| Transformer, seed 0 | 12.5 | not measured |" in text
+    assert f"Gumbel Tree-LSTM ({LONGEST['gumbel-tree']:,})" in text
+    assert summary(tmp_path).count("hard pointer") == 1
+
+    lines = figures.lengths(load_measured(tmp_path))
+    assert lines["Ordered Memory, hard pointer"].up == pytest.approx([60.0, 60.0])
+    assert lines["Transformer"].across == [250.0]
+    styles = {name: line.look["linestyle"] for name, line in lines.items()}
+    assert styles["Ordered Memory, hard pointer"] == styles["LSTM"] == "-"
+    assert styles["Ordered Memory, soft pointer"] == "--"
+    assert styles["CRvNN, published"] == ":"
+    looks = {(line.look["color"], line.look["marker"], line.look["linestyle"]) for line in lines.values()}
+    assert len(looks) == len(lines)
+    [drawn] = figures.draw([], load_measured(tmp_path), tmp_path, tmp_path / "images")
+    assert drawn.name == figures.LENGTHS
 
 
 def test_figures_are_drawn_of_what_there_is_and_always_the_same(tmp_path):
     pytest.importorskip("matplotlib")
     for key in ("ordered-memory", "size-1000-lstm", "size-10000-lstm"):
         (tmp_path / f"{key}-seed0.json").write_text(json.dumps(result(0.5, None, 0)))
-    drawn = figures.draw(listops_rows(), [], tmp_path, tmp_path / "images")
+    drawn = figures.draw(listops_rows(), {}, tmp_path, tmp_path / "images")
     assert [path.name for path in drawn] == [figures.CURVES, figures.SIZES]
     first = [path.read_bytes() for path in drawn]
     assert all(b"</svg>" in text for text in first)
-    figures.draw(listops_rows(), [], tmp_path, tmp_path / "images")
+    figures.draw(listops_rows(), {}, tmp_path, tmp_path / "images")
     assert [path.read_bytes() for path in drawn] == first
-    assert figures.sizes(listops_rows(), tmp_path) == {"LSTM": ([1000.0, 10000.0], [50.0, 50.0])}
+    [line] = figures.sizes(listops_rows(), tmp_path).values()
+    assert (line.across, line.up) == ([1000.0, 10000.0], [50.0, 50.0])
     for path in drawn:
         assert f"(images/{path.name})" in page(tmp_path)
 

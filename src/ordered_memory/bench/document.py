@@ -1,4 +1,4 @@
-"""The page about speed, rendered from a benchmark's `bench.json`: no figure is typed by hand.
+"""The page about speed, rendered from a benchmark's `bench.json` and `systems.json`: no figure is typed by hand.
 
 python -m ordered_memory.bench.document results/bench docs/speed.md
 """
@@ -9,9 +9,13 @@ from typing import Any
 
 from ordered_memory import atomic
 
+BENCH, SYSTEMS = "bench.json", "systems.json"
+NOTHING = "\N{EN DASH}"
+"""What a table shows where there is no figure."""
 
-def page(figures: dict[str, Any]) -> str:
-    """The whole page."""
+
+def page(figures: dict[str, Any], systems: dict[str, Any] | None = None) -> str:
+    """The whole page, with a section on the compared systems if they were measured."""
     peaks = ", ".join(f"{peak / 1e9:.0f} GFLOP/s on {count}" for count, peak in figures["sgemm_peak"].items())
     parts = [
         "# Speed",
@@ -40,6 +44,8 @@ def page(figures: dict[str, Any]) -> str:
             _growth(figures["growth"]),
         ]
         parts.append("![Microseconds a token against tokens, rows, slots and hidden size](../results/bench/growth.svg)")
+    if systems is not None:
+        parts += ["## Compared systems", *_systems(systems)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -100,6 +106,56 @@ def _growth(growths: dict[str, list[dict[str, float]]]) -> str:
     )
 
 
+RATIOS = {"training": "time of training", "inference": "time of inference", "memory": "memory of training"}
+"""What is compared with the LSTM for each token, and the title of its table."""
+
+
+def ratio_cells(figures: dict[str, Any], name: str) -> list[list[str]]:
+    """A row for each system: at each length, its figure over the LSTM's; a dash where it was not measured."""
+    lstm = next(system for system in figures["systems"] if system["model"] == "lstm")
+    bases = {size["length"]: size["memory"] for size in lstm["sizes"]}
+    rows = []
+    for system in figures["systems"]:
+        cells = dict.fromkeys(figures["lengths"], NOTHING)
+        for size in system["sizes"]:
+            length = size["length"]
+            if name != "memory":  # seconds were taken in turn with the LSTM's
+                cells[length] = _ratio(size[f"{name}_ratio"])
+            elif bases.get(length):
+                cells[length] = _ratio(size["memory"] / bases[length])
+        rows.append([system["name"], *cells.values()])
+    return rows
+
+
+def _ratio(value: float) -> str:
+    """Three digits, or as many as there are before the point."""
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def _systems(figures: dict[str, Any]) -> list[str]:
+    heads = [f"{length:,}" for length in figures["lengths"]]
+    tables = [_table([f"{title}, LSTM = 1", *heads], ratio_cells(figures, name)) for name, title in RATIOS.items()]
+    return [
+        "`om bench --systems` measures every system of preset `listops` on the same real expressions, "
+        f"{figures['rows']} rows of about as many tokens as the head of a column says: the time of a training step "
+        "(forward, loss, backward), the time of inference, and the most memory that a training step adds. The figures "
+        "are multiples of those of the LSTM, PyTorch's own, timed in turn with each system. Random weights, but for "
+        "one Ordered Memory: a trained pointer is sharp, and computes fewer cells. "
+        f"{NOTHING} was not measured: a system goes no further once a step takes longer than {figures['slow']:g} s or "
+        f"adds more than {figures['large'] / 2**30:g} GB.",
+        f"*{figures['machine']}, {figures['threads']} threads of {figures['cores']} cores, torch {figures['torch']}, "
+        f"commit {figures['commit']}.*",
+        "![Time and memory for each token against length](../results/bench/systems.svg)",
+        *tables,
+    ]
+
+
+def render(folder: Path) -> str:
+    """The page of what a folder holds."""
+    systems = folder / SYSTEMS
+    return page(atomic.read_json(folder / BENCH), atomic.read_json(systems) if systems.exists() else None)
+
+
 if __name__ == "__main__":
     folder, target = map(Path, sys.argv[1:])
-    atomic.write_text(target, page(atomic.read_json(folder / "bench.json")))
+    atomic.write_text(target, render(folder))

@@ -117,15 +117,28 @@ def disagreement(case: Case) -> float:
 
 def peak_memory(case: Case, backend: str, recompute: bool = False) -> int:
     """Bytes that one step adds to a fresh process at most."""
+    [size] = in_fresh_process(_peak_memory, case, backend, recompute)
+    return int(size)
+
+
+def in_fresh_process(target: Callable[..., None], *arguments: Any) -> list[Any]:
+    """Whatever the target sends through its last argument until it ends, or until the system kills it."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_peak_memory, args=(case, backend, recompute, sender))
+    process = context.Process(target=target, args=(*arguments, sender))
     process.start()
     sender.close()
+    received = []
     try:
-        return int(receiver.recv())
+        while True:
+            received.append(receiver.recv())
+    except EOFError:
+        pass
     finally:
         process.join()
+    if process.exitcode and process.exitcode > 0:  # below 0 it is a signal: there was too little memory
+        raise RuntimeError(f"a measuring process ended with code {process.exitcode}")
+    return received
 
 
 def _peak_memory(case: Case, backend: Any, recompute: bool, sender: Any) -> None:

@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ordered_memory import __version__, atomic, native
+from ordered_memory.bench import systems, systems_chart
 from ordered_memory.bench.cases import RIVALS, Case, cases
-from ordered_memory.bench.document import GROWTH_HEADS, growth_cells
+from ordered_memory.bench.document import GROWTH_HEADS, RATIOS, SYSTEMS, growth_cells, ratio_cells
 from ordered_memory.bench.measure import GROWTH, Comparison, compare, evaluation, growth, peak_memory, sgemm_peak
 from ordered_memory.errors import InputError
 from ordered_memory.training.loop import commit
@@ -57,6 +58,51 @@ def bench(out: Path, checkpoint: str | None, quick: bool, only: str, console: Co
         atomic.write_json(out / "bench.json", figures)
     console.print(f"written to {out}", highlight=False)
     return all(comparison.agrees for comparison in comparisons)
+
+
+def bench_systems(out: Path, checkpoint: str | None, quick: bool, only: str, console: Console) -> None:
+    """Measures the compared systems as expressions grow longer, prints their ratios to the LSTM, and draws them."""
+    status = native.status()
+    if not status.available:
+        raise InputError(f"there is no native engine, with which Ordered Memory is measured: {status.reason}")
+    lengths = systems.LENGTHS[: 4 if quick else None]
+    chosen = systems.systems(checkpoint, only)
+    if not any(system.model == systems.LSTM for system in chosen):
+        chosen.append(systems.System(systems.LSTM))  # the ratios are to it
+    out.mkdir(parents=True, exist_ok=True)
+    threads = torch.get_num_threads()
+    figures = about((threads,)) | {
+        "threads": threads,
+        "rows": systems.ROWS,
+        "lengths": lengths,
+        "slow": systems.SLOW,
+        "large": systems.LARGE,
+        "systems": [],
+    }
+    for system in chosen:
+        measured = systems.measure(system, lengths, runs=1 if quick else 3)
+        figures["systems"].append(measured.to_dict())
+        reached = f"up to {measured.sizes[-1].length:,} tokens" if measured.sizes else "too little memory"
+        console.print(f"{system.name}: {reached}", highlight=False)
+    atomic.write_json(out / SYSTEMS, figures)
+    show_ratios(figures, console)
+    try:
+        systems_chart.draw(figures, out / "systems.svg")
+    except InputError as error:  # the figures are there all the same
+        console.print(f"no picture: {error}", highlight=False)
+    console.print(f"written to {out}", highlight=False)
+
+
+def show_ratios(figures: dict[str, Any], console: Console) -> None:
+    """Every system beside the LSTM: times its time, times its memory."""
+    for name, title in RATIOS.items():
+        table = Table(title=f"{title} for each token, LSTM = 1", title_justify="left")
+        table.add_column("tokens")
+        for length in figures["lengths"]:
+            table.add_column(f"{length:,}", justify="right")
+        for cells in ratio_cells(figures, name):
+            table.add_row(*cells)
+        console.print(table)
 
 
 def about(threads: tuple[int, ...]) -> dict[str, Any]:

@@ -15,11 +15,13 @@ from ordered_memory.cli.arguments import parse_arguments
 @dataclass
 class BenchArguments:
     out: Path = Path("runs/bench")
-    """Directory for bench.json and growth.svg."""
+    """Directory for bench.json and growth.svg, or for systems.json and systems.svg."""
+    systems: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Compare every system of `om models` instead, at ListOps size, as expressions grow from 25 tokens to 1,600."""
     checkpoint: str | None = "listops"
     """A trained Ordered Memory to measure too, on real expressions: a run, a checkpoint, or a shipped name."""
     only: str = ""
-    """Only cases whose name contains this."""
+    """Only cases whose name contains this; with --systems, only such systems."""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
     """Fewer runs and smaller sizes."""
 
@@ -31,7 +33,11 @@ def bench(argv: Sequence[str]) -> int:
     from rich.console import Console
 
     from ordered_memory.bench.run import bench as run
+    from ordered_memory.bench.run import bench_systems
 
+    if arguments.systems:
+        bench_systems(arguments.out, arguments.checkpoint, arguments.quick, arguments.only, Console())
+        return 0
     agreed = run(arguments.out, arguments.checkpoint, arguments.quick, arguments.only, Console())
     return 0 if agreed else 1
 

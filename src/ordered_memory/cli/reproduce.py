@@ -29,8 +29,11 @@ class ReproduceArguments:
     """Only the row of this name, or those with it in their names; of generalisation, only that test set."""
     budget: str | None = None
     """Train each run for this long instead of its own schedule, such as 10m."""
-    checkpoint: str = "listops"
-    """The model that generalisation measures: a run, a checkpoint, or a shipped name."""
+    checkpoint: str | None = None
+    """The model that generalisation measures: a run, a checkpoint, or a shipped name; listops if not named."""
+    all: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Measure generalisation of every compared system whose run under --runs is finished; what is measured already is
+    left as it is."""
     pointer: Literal["soft", "hard"] | None = None
     """The pointer of generalisation; hard and then soft if not named."""
     validation: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -55,6 +58,8 @@ def reproduce(argv: Sequence[str]) -> int:
         if arguments.threads < 1:
             raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
         torch.set_num_threads(arguments.threads)
+    if arguments.all and arguments.table != "generalisation":
+        raise InputError(f"--all is of generalisation, and {arguments.table} is a table: --run trains what is missing")
     try:
         return _generalisation(arguments) if arguments.table == "generalisation" else _table(arguments)
     except Interrupted:
@@ -87,30 +92,60 @@ def _table(arguments: ReproduceArguments) -> int:
 
 
 def _generalisation(arguments: ReproduceArguments) -> int:
-    from ordered_memory.classifier import Classifier
-    from ordered_memory.reproduce.generalisation import TESTS, VALIDATION, measure, measure_into
+    from ordered_memory.reproduce.generalisation import TESTS, finished_runs
 
-    model = Classifier.from_pretrained(arguments.checkpoint)
-    if model.task != "listops":
-        raise InputError(f"{arguments.checkpoint}: its task is {model.task!r}, and these test sets are of ListOps")
+    if arguments.all and arguments.checkpoint is not None:
+        raise InputError("--all goes over the finished runs, and --checkpoint names one model: leave one of them out")
     names = [name for name in TESTS if arguments.only is None or arguments.only == name]
     if not names:
         raise InputError(f"--only {arguments.only}: no such test set; there are {', '.join(TESTS)}")
-    seed = model.card.get("training", {}).get("seed")
-    path = arguments.results / "listops" / f"generalisation-{model.model_name}-seed{seed}.json"
+    if not arguments.all:
+        _measure(arguments.checkpoint or "listops", names, arguments)
+        return 0
+    finished, others = finished_runs(arguments.runs)
+    for run in finished:
+        print(f"\n{run.name}")
+        _measure(str(run), names, arguments)
+    if others:
+        print(f"\nno finished run in {arguments.runs}: {', '.join(run.name for run in others)}")
+    return 0
+
+
+def _measure(checkpoint: str, names: list[str], arguments: ReproduceArguments) -> None:
+    """One model on those test sets that are not too long for it."""
+    from ordered_memory.classifier import Classifier
+    from ordered_memory.reproduce.generalisation import (
+        LONGEST,
+        VALIDATION,
+        measure,
+        measure_into,
+        result_name,
+        too_long,
+    )
+
+    model = Classifier.from_pretrained(checkpoint)
+    if model.task != "listops":
+        raise InputError(f"{checkpoint}: its task is {model.task!r}, and these test sets are of ListOps")
 
     def told(name: str, pointer: str, figures: Evaluation) -> None:
         tree = "" if figures.f1 is None else f", F1 {100 * figures.f1:.2f}"
         way = "" if pointer == "none" else f", {pointer} pointer"
         print(f"{name}{way}: accuracy {100 * figures.accuracy:.2f}{tree} in {figures.seconds:.1f} s", flush=True)
 
+    for name in names:
+        if too_long(model.model_name, name):
+            most = LONGEST[model.model_name]
+            print(f"{name}: not measured: {model.model_name} would take too long above {most:,} tokens")
+    fitting = [name for name in names if not too_long(model.model_name, name)]
+    if not fitting:
+        return
     pointers = [arguments.pointer] if arguments.pointer else ["hard", "soft"]
     if arguments.validation:
-        measure(model, names, pointers, told, VALIDATION)
-        return 0
-    measure_into(path, model, names, told, pointers)
+        measure(model, fitting, pointers, told, VALIDATION)
+        return
+    path = arguments.results / "listops" / result_name(checkpoint, model)
+    measure_into(path, model, fitting, told, pointers)
     print(f"written to {path}")
-    return 0
 
 
 @dataclass

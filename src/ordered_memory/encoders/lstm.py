@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from ordered_memory.config import LSTMConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
@@ -21,9 +21,11 @@ class LSTMEncoder(Encoder):
         self.lstm = nn.LSTM(input_size, config.hidden_size, config.num_layers, dropout=between)
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        packed = pack_padded_sequence(embedded, lengths.cpu(), enforce_sorted=False)
-        _, (last, _) = self.lstm(packed)
-        return Encoding(last[-1])
+        # Not packed: on a CPU the backward of a packed LSTM takes a time that grows with the square of the length. What
+        # it reads after a row's end has no part in the state that is taken.
+        states, _ = self.lstm(embedded)
+        last = (lengths - 1).to(states.device)
+        return Encoding(states[last, torch.arange(len(lengths), device=states.device)])
 
     def parse(  # type: ignore[override]
         self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ordered_memory.bench.systems_chart import COMMON, LINES
 from ordered_memory.errors import InputError
-from ordered_memory.reproduce.generalisation import TESTS
+from ordered_memory.reproduce.generalisation import TESTS, Measured
 from ordered_memory.reproduce.plan import Row
 from ordered_memory.reproduce.published import LISTOPS_GENERALISATION
 
 CURVES, LENGTHS, SIZES = "listops-curves.svg", "listops-lengths.svg", "listops-sizes.svg"
 
 
-def draw(rows: Sequence[Row], measured: Sequence[dict[str, Any]], results: Path, folder: Path) -> list[Path]:
+def draw(rows: Sequence[Row], measured: Mapping[str, Measured], results: Path, folder: Path) -> list[Path]:
     """Draws what there are results for, and returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {CURVES: curves(rows, results), LENGTHS: lengths(measured), SIZES: sizes(rows, results)}
@@ -27,8 +28,26 @@ def draw(rows: Sequence[Row], measured: Sequence[dict[str, Any]], results: Path,
     return drawn
 
 
-Lines = dict[str, tuple[list[float], list[float]]]
-"""Across and up, by the name of the line."""
+class Line(NamedTuple):
+    """Points from left to right, and how matplotlib is to draw them."""
+
+    across: list[float]
+    up: list[float]
+    look: dict[str, Any]
+
+
+Lines = dict[str, Line]
+"""By the name of the line."""
+
+# Other lines of a model that has one of its own, and what others have published of systems that are not ours.
+_OTHER_LINES: dict[str, dict[str, Any]] = {
+    "ordered-memory-paper": {"color": "#f4978e", "marker": "o"},
+    "Ordered Memory, 21 slots": {"color": "#c1121f", "marker": "o"},
+    "CRvNN": {"color": "#00897b", "marker": "d"},
+    "BT-GRC OneSoft": {"color": "#b8860b", "marker": "H"},
+}
+_POINTERS = {"none": ("", "-"), "hard": (", hard pointer", "-"), "soft": (", soft pointer", "--")}
+"""What the name of a line says of the pointer, and its style."""
 
 _AXES = {
     CURVES: ("minutes of training", "validation accuracy, %", False),
@@ -43,28 +62,27 @@ def curves(rows: Sequence[Row], results: Path) -> Lines:
     for row in rows:
         if row.group != "systems":
             continue
-        for result in row.results(results):
+        for place, result in enumerate(row.results(results)):
             name = row.title if len(row.seeds) == 1 else f"{row.title}, seed {result['seed']}"
-            points = result["curve"]
-            lines[name] = ([point["seconds"] / 60 for point in points], [100 * point["accuracy"] for point in points])
+            points = [(point["seconds"] / 60, 100 * point["accuracy"]) for point in result["curve"]]
+            style = ("-", "--", ":")[place % 3]
+            lines[name] = _line(points, row.key, row.experiment.model, linestyle=style, marker=".")
     return lines
 
 
-def lengths(measured: Sequence[dict[str, Any]]) -> Lines:
-    """Accuracy against length, for each model and pointer; test sets that differ in more than length are left out."""
+def lengths(measured: Mapping[str, Measured]) -> Lines:
+    """Accuracy against length, for each system and pointer; test sets that differ in more than length are left out."""
     lines: Lines = {}
-    for figures in measured:
-        for pointer in ("none", "soft", "hard"):
-            points = []
-            for entry in figures["tests"].values():
-                data = entry["data"]
-                if pointer in entry and (data["max_depth"], data["max_arguments"]) == (20, 5):
-                    middle = (data["min_length"] + data["max_length"]) / 2
-                    points.append((middle, 100 * entry[pointer]["accuracy"]))
+    for key, system in measured.items():
+        for pointer, (way, style) in _POINTERS.items():
+            points = [
+                (_middle(name), 100 * statistics.mean(accuracies))
+                for name, window in TESTS.items()
+                if (window.max_depth, window.max_arguments) == (20, 5)
+                and (accuracies := system.accuracies(name, pointer))
+            ]
             if points:
-                across, up = zip(*sorted(points), strict=True)
-                way = "" if pointer == "none" else f", {pointer} pointer"
-                lines[f"{figures['model']}{way}"] = (list(across), list(up))
+                lines[f"{system.title}{way}"] = _line(points, key, system.model, linestyle=style)
     return lines | _published_lengths() if lines else lines
 
 
@@ -72,26 +90,31 @@ def _published_lengths() -> Lines:
     """What others have published of the same lengths, each at the middle of its window."""
     lines: Lines = {}
     for system, published in LISTOPS_GENERALISATION.items():
-        windows = [(TESTS[name], figure) for name, figure in published.items() if "arguments" not in name]
-        middles = [(window.min_length + window.max_length) / 2 for window, _ in windows]
-        lines[f"{system}, published"] = (middles, [figure.value for _, figure in windows])
+        points = [(_middle(name), figure.value) for name, figure in published.items() if "arguments" not in name]
+        lines[f"{system}, published"] = _line(points, system, "", linestyle=":")
     return lines
+
+
+def _middle(name: str) -> float:
+    return (TESTS[name].min_length + TESTS[name].max_length) / 2
+
+
+def _line(points: Sequence[tuple[float, float]], key: str, model: str, **look: Any) -> Line:
+    across, up = zip(*sorted(points), strict=True)
+    return Line(list(across), list(up), COMMON | (_OTHER_LINES.get(key) or LINES[model]) | look)
 
 
 def sizes(rows: Sequence[Row], results: Path) -> Lines:
     """Test accuracy against the number of training examples."""
     points: dict[str, list[tuple[float, float]]] = {}
+    models: dict[str, str] = {}
     for row in rows:
         if row.group == "sizes":
+            name = row.title.split(",")[0]
+            models[name] = row.experiment.model
             for result in row.results(results):
-                name = row.title.split(",")[0]
                 points.setdefault(name, []).append((float(row.key.split("-")[1]), 100 * result["test"]["accuracy"]))
-    return {name: tuple(map(list, zip(*sorted(pairs), strict=True))) for name, pairs in points.items()}  # type: ignore[misc]
-
-
-def load_measured(folder: Path) -> list[dict[str, Any]]:
-    """What was measured beyond the training data, a model after the other."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("generalisation-*.json"))]
+    return {name: _line(pairs, "", models[name]) for name, pairs in points.items()}
 
 
 def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> None:
@@ -100,21 +123,24 @@ def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> 
     except ImportError:
         raise InputError("figures need matplotlib: pip install 'ordered-memory[figures]'") from None
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     # The same results give the same file, byte for byte.
     with pyplot.rc_context({"svg.hashsalt": "ordered-memory", "font.size": 10}):
-        figure, axis = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
-        for name, (x, y) in lines.items():
-            axis.plot(x, y, marker="o", markersize=3, linewidth=1.4, label=name)
+        figure, axis = pyplot.subplots(figsize=(8.4, 4), layout="constrained")
+        for name, line in lines.items():
+            axis.plot(line.across, line.up, label=name, **line.look)
         if logarithmic:
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            axis.xaxis.set_major_formatter("{x:,g}")
+            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axis.set_xlabel(across)
         axis.set_ylabel(up)
         axis.set_ylim(0, 102)
         axis.set_yticks(range(0, 101, 20))
         axis.grid(alpha=0.3, linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=8)
+        figure.legend(loc="outside right center", frameon=False, fontsize=8)  # beside the lines, never on them
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)

@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import torch
 from ordered_memory import __version__, atomic
 from ordered_memory.classifier import Classifier
 from ordered_memory.errors import InputError
+from ordered_memory.reproduce.plan import listops_rows
 from ordered_memory.tasks.listops import ListOps, WindowConfig, window
 from ordered_memory.training.evaluation import Evaluation, evaluate
 from ordered_memory.training.loop import commit
+from ordered_memory.training.run_directory import RESULT
 
 SEED = 3_000
 """Of the test sets: far from the seeds of training data, and new since the recipe was settled."""
@@ -50,6 +53,14 @@ VALIDATION: dict[str, WindowConfig] = {
     for name, config in TESTS.items()
 }
 """The same lengths and shapes drawn from another seed: recipes and pointers are chosen by these, never by the tests."""
+
+LONGEST = dict.fromkeys(("transformer", "universal-transformer", "gumbel-tree", "cooperative"), 5_100)
+"""Tokens above which a model is not measured: the time of these grows faster than the length."""
+
+
+def too_long(model: str, name: str) -> bool:
+    """Whether a test set has longer expressions than that model is measured on."""
+    return model in LONGEST and TESTS[name].max_length > LONGEST[model]
 
 
 def _as_json(config: WindowConfig) -> Any:
@@ -120,3 +131,56 @@ def measure_into(
     if known is None:
         raise InputError("no test set was named")
     return known
+
+
+PREFIX = "generalisation-"
+
+
+def result_name(checkpoint: str, model: Classifier) -> str:
+    """What a model's file of figures is called: as its run in the plan, or else after model and seed."""
+    name = Path(checkpoint).resolve().name
+    known = {f"{row.key}-seed{seed}" for row in listops_rows() for seed in row.seeds}
+    seed = model.card.get("training", {}).get("seed")
+    return f"{PREFIX}{name if name in known else f'{model.model_name}-seed{seed}'}.json"
+
+
+def finished_runs(runs: Path) -> tuple[list[Path], list[Path]]:
+    """The runs of the compared systems that are finished, and those that are not: each where it is, or should be."""
+    planned = [runs / f"{row.key}-seed{seed}" for row in listops_rows() if row.group == "systems" for seed in row.seeds]
+    finished = [path for path in planned if (path / RESULT).is_file()]
+    if not finished:
+        raise InputError(f"{runs}: no compared system has a finished run here; om reproduce listops --run trains them")
+    return finished, [path for path in planned if path not in finished]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one system, of all its seeds."""
+
+    title: str
+    model: str
+    records: list[dict[str, Any]]
+    """What `measure` gave for each seed."""
+
+    @property
+    def seeds(self) -> str:
+        return " ".join(str(record["seed"]) for record in self.records)
+
+    def accuracies(self, name: str, pointer: str) -> list[float]:
+        """Of a test set, for each seed that was measured on it."""
+        entries = (record["tests"].get(name, {}).get(pointer) for record in self.records)
+        return [entry["accuracy"] for entry in entries if entry is not None]
+
+
+def load_measured(folder: Path) -> dict[str, Measured]:
+    """What was measured beyond the training data, by the key of each system's row, in the order of the plan."""
+    titles = {row.key: row.title for row in listops_rows()}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob(f"{PREFIX}*-seed*.json")):
+        key = path.stem.removeprefix(PREFIX).rpartition("-seed")[0]
+        found.setdefault(key, []).append(atomic.read_json(path))
+    order = list(titles)
+    return {
+        key: Measured(titles.get(key, key), found[key][0]["model"], found[key])
+        for key in sorted(found, key=lambda key: order.index(key) if key in order else len(order))
+    }

@@ -4,13 +4,14 @@ python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ordered_memory import atomic
+from ordered_memory.models import TITLES
 from ordered_memory.reproduce import figures
-from ordered_memory.reproduce.generalisation import TESTS
+from ordered_memory.reproduce.generalisation import LONGEST, TESTS, Measured, load_measured, too_long
 from ordered_memory.reproduce.plan import Row, listops_rows
 from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
 from ordered_memory.reproduce.runs import NOTHING
@@ -23,6 +24,8 @@ from ordered_memory.reproduce.tables import (
     table,
 )
 from ordered_memory.training.progress import duration
+
+NOT_MEASURED = "not measured"
 
 
 def page(folder: Path) -> str:
@@ -50,7 +53,7 @@ def page(folder: Path) -> str:
     if any(row.results(folder) for row in groups["sizes"]):
         parts += ["## Size of the training set", _systems(groups["sizes"], folder)]
         parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
-    if measured := figures.load_measured(folder):
+    if measured := load_measured(folder):
         parts += ["## Beyond the training data", *_generalisation(measured)]
         parts.append(_picture(figures.LENGTHS, "Accuracy against length"))
     return "\n\n".join(parts) + "\n"
@@ -68,11 +71,11 @@ def summary(folder: Path) -> str:
                 ours = mean_and_spread([result["test"][name] for result in results]) if results else NOT_RUN
                 lines.append([f"{rows[key].title}, {what}", str(figure), ours])
     published = LISTOPS_GENERALISATION["Ordered Memory, 21 slots"]
-    for model in figures.load_measured(folder):
+    if (measured := load_measured(folder).get("ordered-memory")) is not None:
         for name in ("200-300", "500-600", "900-1000", "10 arguments", "15 arguments"):
-            if (entry := model["tests"].get(name)) and "hard" in entry:
+            if accuracies := measured.accuracies(name, "hard"):
                 tokens = name if "arguments" in name else f"{name} tokens"
-                ours = f"{100 * entry['hard']['accuracy']:.2f}"
+                ours = mean_and_spread(accuracies)
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
     return table(["ListOps", "published", "ours"], lines)
 
@@ -139,31 +142,50 @@ def _by_length(rows: Sequence[Row], folder: Path) -> str:
     return table(["tokens", *buckets], lines)
 
 
-def _generalisation(measured: Sequence[dict[str, Any]]) -> list[str]:
-    names = [name for name in TESTS if any(name in model["tests"] for model in measured)]
+def _generalisation(measured: Mapping[str, Measured]) -> list[str]:
+    every = [record["tests"] for system in measured.values() for record in system.records]
+    names = [name for name in TESTS if any(name in tests for tests in every)]
     lines = []
-    for model in measured:
+    for system in measured.values():
+        seeds = f"seed{'' if len(system.records) == 1 else 's'} {system.seeds}"
         for pointer in ("none", "soft", "hard"):
-            tests = [model["tests"].get(name, {}).get(pointer) for name in names]
-            if any(tests):
-                cells = (NOTHING if test is None else f"{100 * test['accuracy']:.1f}" for test in tests)
-                told = f"seed {model['seed']}" + ("" if pointer == "none" else f", {pointer} pointer")
-                lines.append([f"{model['model']}, {told}", *cells])
-    for system, published in LISTOPS_GENERALISATION.items():
-        lines.append([f"{system}, published", *(published_figure(published.get(name)) for name in names)])
+            if any(system.accuracies(name, pointer) for name in names):
+                way = "" if pointer == "none" else f", {pointer} pointer"
+                cells = (_beyond(system, name, pointer) for name in names)
+                lines.append([f"{system.title}, {seeds}{way}", *cells])
+    for title, published in LISTOPS_GENERALISATION.items():
+        lines.append([f"{title}, published", *(published_figure(published.get(name)) for name in names)])
     smaller = [f", of {name} tokens {TESTS[name].size:,}" for name in names if TESTS[name].size != 1_000]
     return [
+        "`om reproduce generalisation --all` measures every system whose run is finished; this page shows those that "
+        "are measured.",
         "Accuracy on expressions of so many tokens, with more arguments than the 5 of training (at most 1,000 tokens), "
         "deeper than training (two arguments at most, up to 60 levels, 200 to 400 tokens), and of the Long Range "
         f"Arena's setting (up to 10 arguments, depth 10, 500 to 2,000 tokens). 1,000 examples each{''.join(smaller)}. "
         "Not untouched: that the recipe has no dropout in the cell was decided after a look at the first 100 examples "
         "of three of these sets (500-600, 900-1000, 10 arguments), so their figures are not those of a blind test. "
-        f"Published figures: {BT_CELL}; their models were trained on up to 100 tokens, ours on up to 50.",
+        f"{_bounds()} Published figures: {BT_CELL}; their models were trained on up to 100 tokens, ours on up to 50.",
         table(["", *names], lines),
     ]
 
 
+def _bounds() -> str:
+    """Which systems are spared long expressions."""
+    bounds = ", ".join(f"{TITLES[model]} ({most:,})" for model, most in LONGEST.items())
+    return (
+        "Systems whose time grows faster than the length are not measured on expressions of more tokens than stand "
+        f"behind their names: {bounds}."
+    )
+
+
+def _beyond(system: Measured, name: str, pointer: str) -> str:
+    accuracies = system.accuracies(name, pointer)
+    if not accuracies and too_long(system.model, name):
+        return NOT_MEASURED
+    return mean_and_spread(accuracies, digits=1)
+
+
 if __name__ == "__main__":
     results, document = map(Path, sys.argv[1:])
-    figures.draw(listops_rows(), figures.load_measured(results), results, document.parent / "images")
+    figures.draw(listops_rows(), load_measured(results), results, document.parent / "images")
     atomic.write_text(document, page(results))

@@ -14,6 +14,7 @@ from typing import Any
 
 from ordered_memory.config import ENCODER_CONFIGS, Experiment
 from ordered_memory.errors import InputError
+from ordered_memory.models import TITLES
 from ordered_memory.presets import preset
 from ordered_memory.reproduce.publish import publish
 from ordered_memory.reproduce.published import LOGIC
@@ -23,19 +24,7 @@ from ordered_memory.training.run_directory import CONFIG
 
 SYSTEMATIC = ("A", "B", "C")
 """The splits of logical inference that ask for systematic generalisation."""
-SYSTEMS = {
-    "lstm": "LSTM",
-    "rrnet": "RRNet",
-    "on-lstm": "ON-LSTM",
-    "transformer": "Transformer",
-    "universal-transformer": "Universal Transformer",
-    "rl-spinn": "RL-SPINN",
-    "gumbel-tree": "Gumbel Tree-LSTM",
-    "cooperative": "Havrylov et al. 2019",
-    "tree-rnn": "TreeRNN (gold trees)",
-    "tree-lstm": "TreeLSTM (gold trees)",
-    "tree-cell": "TreeCell (gold trees)",
-}
+SYSTEMS = {model: title for model, title in TITLES.items() if model != "ordered-memory"}
 """The compared systems, by the name of the model."""
 
 
