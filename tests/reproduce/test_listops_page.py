@@ -39,6 +39,15 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
     assert f"| Ordered Memory, seed 1, 2 threads | 0s | 3m00s | 3m00s | {NOTHING} |" in text
 
 
+def test_the_hard_pointer_has_a_line_of_its_own(tmp_path):
+    hard = {"hard_pointer": {"test": {"accuracy": 0.9985, "f1": 0.75}}}
+    (tmp_path / "ordered-memory-seed0.json").write_text(json.dumps(result(0.5, 1.0, 0) | hard))
+    (tmp_path / "lstm-seed0.json").write_text(json.dumps(result(0.5, None, 0) | {"hard_pointer": {}}))
+    text = page(tmp_path)
+    assert "| Ordered Memory, hard pointer at test | 99.97±0.014 | 99.85 | 100 | 75.00 | 0 |" in text
+    assert text.count("hard pointer at test") == 1
+
+
 def test_longer_expressions_stand_beside_the_published_ones(tmp_path):
     data = {"max_depth": 20, "max_arguments": 5, "min_length": 200, "max_length": 300}
     longer = data | {"min_length": 1_900, "max_length": 2_100}

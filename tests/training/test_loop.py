@@ -482,6 +482,8 @@ class TestEnd:
         assert result["majority"] == max(map(labels.count, labels)) / 8
         assert (result["test"]["n"], result["validation"]["n"]) == (8, 8)
         assert result["validation"]["accuracy"] == result["position"]["best_accuracy"]
+        assert {name: figures["n"] for name, figures in result["hard_pointer"].items()} == {"validation": 8, "test": 8}
+        assert result["hard_pointer"]["test"]["loss"] != result["test"]["loss"]
         model = Classifier.from_pretrained(tmp_path / "run")
         assert result["parameters"] == sum(parameter.numel() for parameter in model.parameters())
 

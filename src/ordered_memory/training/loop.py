@@ -226,6 +226,12 @@ class _Run:
             name: evaluate(model, members, self.task.bucket, not_words=words).to_dict()
             for name, members in sets.items()
         }
+        hard: dict[str, Any] = {}
+        if self.experiment.model == "ordered-memory":  # the same weights, each step's pointer put on one slot
+            hard = {
+                name: evaluate(model, sets[name], self.task.bucket, not_words=words, pointer="hard").to_dict()
+                for name in ("validation", "test")
+            }
         labels = [example.label for example in examples]
         result = {
             "task": self.experiment.task,
@@ -233,6 +239,7 @@ class _Run:
             "seed": self.config.seed,
             "validation": figures.pop("validation"),
             "test": figures.pop("test"),
+            "hard_pointer": hard,
             "extra_tests": figures,
             "majority": max(map(labels.count, self.task.labels)) / len(labels),
             "trivial_f1": trivial_f1(examples),
