@@ -44,6 +44,12 @@ def test_another_model_changes_the_encoder_only():
     assert (ours.data, ours.classifier, ours.training) == (other.data, other.classifier, other.training)
 
 
+@pytest.mark.parametrize("model", ["ordered-memory", "tree-cell", "lstm", "gumbel-tree"])
+def test_short_examples_are_mixed_in_only_where_they_cost_less(model):
+    padded = model in ("lstm", "gumbel-tree")
+    assert preset("listops", "listops", model).training.short_share == (0.0 if padded else 0.6)
+
+
 def test_the_papers_setting_of_listops():
     paper = PRESETS["listops-paper"]
     assert (paper.encoder.hidden_size, paper.encoder.num_slots) == (128, 21)

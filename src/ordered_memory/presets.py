@@ -171,7 +171,11 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
     if model == experiment.model:
         return experiment
     encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model](hidden_size=experiment.encoder.hidden_size)
-    training = dataclasses.replace(experiment.training, **_TRAINING.get(name, {}).get(model, {}))
+    changes = _TRAINING.get(name, {}).get(model, {})
+    if model not in GOLD_TREES:
+        # Read as padded rows, a short example costs as much as the longest of its batch: rows of like length together.
+        changes = {"short_share": 0.0, **changes}
+    training = dataclasses.replace(experiment.training, **changes)
     data = experiment.data
     if model in GOLD_TREES and isinstance(data, LogicConfig):
         data = dataclasses.replace(data, brackets=False)  # they compose words: the brackets are in the trees
