@@ -86,9 +86,9 @@ LOGIC_PAPER = Experiment(
     training=TrainingConfig(),
 )
 
-# Momentum, smaller batches and a rate that falls to zero, as on ListOps, but no more short pairs than the data has: those
-# are answered without a tree, and pointers that learn from them first learn to read from left to right. Pressure on the
-# pointer's entropy from the start does the same. (Tried at a third of the size, one epoch each.)
+# Momentum, smaller batches and a rate that falls to zero, as on ListOps, but no more short pairs than the data has:
+# those are answered without a tree, and pointers that learn from them first learn to read from left to right. Pressure
+# on the pointer's entropy from the start does the same. (Tried at a third of the size, one epoch each.)
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(hidden_size=200, num_slots=12, test_slots=24, dropout=0.1, attention_dropout=0.2),

@@ -1,0 +1,129 @@
+"""A run, whole: its data, encoder, classifier and training."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ordered_memory.config.checks import parse_duration, require, require_not_negative, require_positive, require_rate
+from ordered_memory.config.encoders import ENCODER_CONFIGS, OrderedMemoryConfig
+from ordered_memory.config.reading import from_dict
+from ordered_memory.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """What stands around the encoder: embedding before it, head after it."""
+
+    embedding_size: int = 128
+    """Size of a token's vector."""
+    input_dropout: float = 0.1
+    """Dropout on the embeddings."""
+    output_dropout: float = 0.2
+    """Dropout before each linear map of the head."""
+    head: Literal["linear", "mlp"] = "linear"
+    """One linear map, or two with an activation between."""
+    activation: Literal["relu", "elu"] = "relu"
+    """The activation between the head's two linear maps."""
+    embedding_range: float | None = None
+    """Embeddings start uniform between minus this and this; from a standard normal if not named."""
+
+    def __post_init__(self) -> None:
+        require_positive("embedding_size", self.embedding_size)
+        require_rate("input_dropout", self.input_dropout)
+        require_rate("output_dropout", self.output_dropout)
+        if self.embedding_range is not None:
+            require_positive("embedding_range", self.embedding_range)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the defaults are the paper's and the released code's."""
+
+    seed: int = 0
+    """Seed of the weights, of dropout and of the order of the examples."""
+    epochs: int = 50
+    """Passes over the training set, at most."""
+    budget: str | None = None
+    """Train for this long instead, such as 90s, 5m or 1h30m; schedules then follow the clock."""
+    batch_size: int = 128
+    """Examples in a step."""
+    short_share: float = 0.0
+    """Share of each batch that is drawn from the short examples, evenly over their lengths, in the place of others."""
+    short_length: int = 12
+    """The most tokens of a short example."""
+    short_epochs: float = 0.0
+    """Epochs over which the share of short examples falls to zero; 0: it stays."""
+    optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
+    """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
+    learning_rate: float = 1e-3
+    """The highest learning rate."""
+    beta1: float = 0.0
+    """Adam's memory of the gradient."""
+    beta2: float = 0.999
+    """Adam's or Adadelta's memory of the gradient's square."""
+    epsilon: float = 1e-9
+    """Adam's or Adadelta's guard against division by zero; Adadelta's first steps grow with it."""
+    weight_decay: float = 1.2e-6
+    """Pull of the weights towards zero."""
+    clip: float = 1.0
+    """Gradients with a larger norm are scaled down to it."""
+    schedule: Literal["plateau", "cosine", "constant"] = "plateau"
+    """Halve the rate when validation accuracy has not risen for `halve_after` evaluations; or let it fall to zero
+    along a cosine; or leave it."""
+    halve_after: int = 2
+    """Evaluations without a rise after which the plateau schedule halves the rate."""
+    warmup: float = 0.0
+    """Share of the training in which the rate grows from zero."""
+    dropout_from: float = 0.0
+    """Share of the training after which dropout begins; the attention's own is there from the start."""
+    evaluate_every: int = 0
+    """Steps between evaluations on the validation set; 0: once an epoch."""
+    early_stop: int = 0
+    """Stop after this many evaluations without a rise of validation accuracy; 0: never."""
+    stop_at: float = 1.0
+    """Stop once validation accuracy is above this."""
+    checkpoint_seconds: float = 30.0
+    """Time between saves of the state from which `--resume` goes on."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
+        for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
+            require_positive(name, getattr(self, name))
+        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
+            require_rate(name, getattr(self, name))
+        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
+            require_not_negative(name, getattr(self, name))
+        if self.budget is not None:
+            parse_duration(self.budget)
+
+    @property
+    def budget_seconds(self) -> float | None:
+        return None if self.budget is None else parse_duration(self.budget)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run, whole: what `config.json` of its directory holds and `--config` reads."""
+
+    task: str = "listops"
+    model: str = "ordered-memory"
+    data: Any = field(default_factory=TASKS["listops"].config_type)
+    encoder: Any = field(default_factory=OrderedMemoryConfig)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, where: str = "config") -> "Experiment":
+        """The experiment that `to_dict` wrote; a key or value that does not belong is told by its name."""
+        require(isinstance(values, dict), f"{where}: not a JSON object")
+        task, model = values.get("task", cls.task), values.get("model", cls.model)
+        for name, given, known in (("task", task, TASKS), ("model", model, ENCODER_CONFIGS)):
+            known_name = isinstance(given, str) and given in known
+            require(known_name, f"{where}: {name} is {given!r}, and must be one of {', '.join(known)}")
+        parts = {"data": TASKS[task].config_type, "encoder": ENCODER_CONFIGS[model]}
+        own_defaults: dict[str, Any] = {name: {} for name in parts}  # of this task and model, not those of the class
+        return from_dict(cls, own_defaults | values, where, parts)
