@@ -15,7 +15,7 @@ from ordered_memory.training import loop
 from ordered_memory.training.loop import Interrupted, train
 from ordered_memory.training.progress import Silent
 from tests.training import everything_that_lasts, tiny
-from tests.training.test_loop import Tournament, TournamentConfig
+from tests.training.test_learning import Tournament, TournamentConfig
 
 ENCODERS = {
     "gumbel-tree": GumbelTreeConfig(hidden_size=24),
