@@ -134,6 +134,9 @@ def in_fresh_process(target: Callable[..., None], *arguments: Any) -> list[Any]:
             received.append(receiver.recv())
     except EOFError:
         pass
+    except KeyboardInterrupt:
+        process.kill()
+        raise
     finally:
         process.join()
     if process.exitcode and process.exitcode > 0:  # below 0 it is a signal: there was too little memory

@@ -77,7 +77,14 @@ def summary(folder: Path) -> str:
                 tokens = name if "arguments" in name else f"{name} tokens"
                 ours = mean_and_spread(accuracies)
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
-    return table(["ListOps", "published", "ours"], lines)
+    times = [
+        f"{rows[key].title} {duration(results[0]['position']['seconds'])} on {results[0]['cores']} thread(s), seed "
+        + ", ".join(str(result["seed"]) for result in results)
+        for key in ("ordered-memory", "lstm")
+        if (results := rows[key].results(folder))
+    ]
+    told = f"*Trained for: {'; '.join(times)}. Published figures by length and arguments: {BT_CELL}.*" if times else ""
+    return "\n\n".join(filter(None, [table(["ListOps", "published", "ours"], lines), told]))
 
 
 def _milestones(rows: Sequence[Row], folder: Path) -> list[str]:
