@@ -32,7 +32,7 @@ LISTOPS_PAPER = Experiment(
     training=TrainingConfig(),
 )
 
-# The same data and size, and a road to the same place in a tenth of the time. SM is what holds the model up, and it is
+# The same data and size, and a shorter road to nearly the same place. SM is what holds the model up, and it is
 # learned from the shortest expressions first, of which the pool holds few ([SM 3 4 ] and its like are 100 of 67,000):
 # at first most of a batch is drawn evenly over short lengths, nested ones among them. Once they are known they teach no
 # more: their share falls to zero over the first 14 epochs, and what is left to learn, medians of many arguments, comes
