@@ -44,10 +44,12 @@ def test_another_model_changes_the_encoder_only():
     assert (ours.data, ours.classifier, ours.training) == (other.data, other.classifier, other.training)
 
 
-@pytest.mark.parametrize("model", ["ordered-memory", "tree-cell", "lstm", "gumbel-tree"])
-def test_short_examples_are_mixed_in_only_where_they_cost_less(model):
-    padded = model in ("lstm", "gumbel-tree")
-    assert preset("listops", "listops", model).training.short_share == (0.0 if padded else 0.6)
+@pytest.mark.parametrize("model", ENCODER_CONFIGS)
+def test_every_model_is_shown_the_same_short_examples(model):
+    ours, theirs = (preset("listops", "listops", name).training for name in ("ordered-memory", model))
+    assert ours.short_share > 0
+    for name in ("short_share", "short_length", "short_epochs"):
+        assert getattr(theirs, name) == getattr(ours, name)
 
 
 def test_the_papers_setting_of_listops():

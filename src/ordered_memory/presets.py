@@ -172,9 +172,6 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
         return experiment
     encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model](hidden_size=experiment.encoder.hidden_size)
     changes = _TRAINING.get(name, {}).get(model, {})
-    if model not in GOLD_TREES:
-        # Read as padded rows, a short example costs as much as the longest of its batch: rows of like length together.
-        changes = {"short_share": 0.0, **changes}
     training = dataclasses.replace(experiment.training, **changes)
     data = experiment.data
     if model in GOLD_TREES and isinstance(data, LogicConfig):

@@ -12,7 +12,14 @@ from ordered_memory.config import LSTMConfig
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import Example
 from ordered_memory.tasks.listops import VOCABULARY
-from ordered_memory.training.batching import POOL, Dataset, epoch_batches, evaluation_batches, mixed_batches
+from ordered_memory.training.batching import (
+    POOL,
+    Dataset,
+    epoch_batches,
+    evaluation_batches,
+    mixed_batches,
+    of_like_length,
+)
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 
@@ -188,3 +195,36 @@ class TestMixedBatches:
     def test_a_limit_below_every_example_is_refused(self):
         with pytest.raises(InputError, match="short_length is 3, and no training example is that short"):
             mixed_batches(np.array([5, 6]), 4, 0, 0, 0.5, 3)
+
+
+class TestOfLikeLength:
+    @given(LENGTHS, st.integers(2, 40), st.integers(0, 3))
+    def test_the_same_examples_in_batches_of_the_same_size(self, lengths, batch_size, epoch):
+        batches = epoch_batches(lengths, batch_size, 0, epoch)
+        again = of_like_length(batches, lengths, batch_size, 0, epoch)
+        assert sorted(np.concatenate(again)) == sorted(np.concatenate(batches))
+        assert sorted(map(len, again)) == sorted(map(len, batches))
+
+    def test_short_rows_are_no_longer_padded_to_long_ones(self):
+        lengths = np.random.default_rng(0).integers(4, 50, 20_000)
+        batches = mixed_batches(lengths, 100, 0, 0, 0.6, 12)
+        padded, sorted_ = (
+            sum(len(batch) * lengths[batch].max() for batch in some)
+            for some in (batches, of_like_length(batches, lengths, 100, 0, 0))
+        )
+        assert sorted_ < 0.45 * padded
+
+    def test_the_share_of_short_ones_still_falls_within_an_epoch(self):
+        lengths = np.array([5] * 50 + [30] * 40_000)
+        batches = of_like_length(mixed_batches(lengths, 100, 0, 0, 0.8, 5, 1.0), lengths, 100, 0, 0)
+        short = [
+            np.mean([(lengths[batch] == 5).mean() for batch in batches[first : first + POOL]]) for first in (0, 320)
+        ]
+        assert short[0] > 0.6
+        assert short[1] < 0.2
+
+    def test_batches_of_a_pool_come_in_an_order_of_their_own(self):
+        lengths = np.arange(1, 2_001)
+        batches = of_like_length(epoch_batches(lengths, 100, 0, 0), lengths, 100, 0, 0)
+        means = [lengths[batch].mean() for batch in batches]
+        assert means != sorted(means)

@@ -45,6 +45,8 @@ class Encoder(nn.Module, ABC):
     """Whether it uses no trees, needs gold trees, or induces its own."""
     joint: ClassVar[bool] = False
     """Whether it reads the sentences of a pair as one: it is made with their number, and its vector is the pair's."""
+    padded: ClassVar[bool] = True
+    """Whether a short row costs as much as the longest of its batch, so that rows of like length belong together."""
     output_size: int
 
     @abstractmethod

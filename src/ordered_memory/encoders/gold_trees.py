@@ -76,6 +76,7 @@ class GoldTreeEncoder(Encoder):
     """Composes each sentence along its gold tree; what a leaf is and how two become one is the subclass's."""
 
     trees: ClassVar[Literal["none", "gold", "latent"]] = "gold"
+    padded: ClassVar[bool] = False
 
     @abstractmethod
     def leaf(self, tokens: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from ordered_memory.trees import Spans, induce_spans
 
 class OrderedMemoryEncoder(Encoder):
     trees: ClassVar[Literal["none", "gold", "latent"]] = "latent"
+    padded: ClassVar[bool] = False
 
     def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
         super().__init__()

@@ -78,9 +78,29 @@ def epoch_batches(lengths: NDArray[np.int64], batch_size: int, seed: int, epoch:
     order = generator.permutation(len(lengths))
     batches = []
     for pool in np.split(order, range(POOL * batch_size, len(order), POOL * batch_size)):
-        pool = pool[np.argsort(lengths[pool], kind="stable")]
-        batches += np.split(pool, range(batch_size, len(pool), batch_size))
+        batches += _sorted_batches(pool, lengths, batch_size)
     return [batches[number] for number in generator.permutation(len(batches))]
+
+
+def _sorted_batches(pool: NDArray[np.int64], lengths: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:
+    """The examples of a pool, cut into batches from the shortest to the longest."""
+    pool = pool[np.argsort(lengths[pool], kind="stable")]
+    return np.split(pool, range(batch_size, len(pool), batch_size))
+
+
+def of_like_length(
+    batches: list[NDArray[np.int64]], lengths: NDArray[np.int64], batch_size: int, seed: int, epoch: int
+) -> list[NDArray[np.int64]]:
+    """The same examples at about the same time, but rows of like length together.
+
+    For models that pad. Each pool of batches is sorted by length, cut anew and shuffled; the pools keep their order.
+    """
+    generator = np.random.Generator(np.random.PCG64([seed, epoch, POOL]))
+    found = []
+    for first in range(0, len(batches), POOL):
+        parts = _sorted_batches(np.concatenate(batches[first : first + POOL]), lengths, batch_size)
+        found += [parts[number] for number in generator.permutation(len(parts))]
+    return found
 
 
 def mixed_batches(

@@ -21,7 +21,7 @@ from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.memory import MaskedAttention, OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
-from ordered_memory.training.batching import Dataset, epoch_batches, mixed_batches
+from ordered_memory.training.batching import Dataset, epoch_batches, mixed_batches, of_like_length
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
@@ -142,7 +142,10 @@ class _Run:
         config, lengths = self.config, self.training_set.lengths
         if config.short_share:
             mix = config.short_share, config.short_length, config.short_epochs
-            return mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix)
+            batches = mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix)
+            if self.model.encoder.padded:
+                batches = of_like_length(batches, lengths, config.batch_size, config.seed, epoch)
+            return batches
         return epoch_batches(lengths, config.batch_size, config.seed, epoch)
 
     def step(self, indices: NDArray[np.int64]) -> None:
