@@ -13,3 +13,8 @@ def sends_and_is_killed(sender: Connection) -> None:
 def sends_and_fails(sender: Connection) -> None:
     sender.send(1)
     raise SystemExit(3)
+
+
+def interrupts_itself(sender: Connection) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    sender.send("still here")

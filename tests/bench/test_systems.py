@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from ordered_memory.cli import main
 from ordered_memory.encoders import ENCODERS
 from ordered_memory.errors import InputError
 from ordered_memory.models import TITLES
-from tests.bench.processes import sends_and_fails, sends_and_is_killed
+from tests.bench.processes import interrupts_itself, sends_and_fails, sends_and_is_killed
 
 
 def test_every_model_is_compared_and_has_a_line_of_its_own():
@@ -108,6 +109,12 @@ def test_what_a_killed_process_has_sent_counts_and_a_failure_is_told():
     assert in_fresh_process(sends_and_is_killed) == [1]
     with pytest.raises(RuntimeError, match="code 3"):
         in_fresh_process(sends_and_fails)
+
+
+def test_a_measuring_process_leaves_ctrl_c_to_its_parent():
+    before = signal.getsignal(signal.SIGINT)
+    assert in_fresh_process(interrupts_itself) == ["still here"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def growth(system, lengths, **_):

@@ -35,6 +35,14 @@ class TestTrain:
         assert set(result["test"]["buckets"]) <= {str(number) for number in range(7, 13)}
         assert result["extra_tests"].keys() == {"all", "held-out", "every"}
 
+    def test_the_default_folder_names_the_split(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        for flags, name in (["--split", "A"], "logic-lstm-A-seed0"), ([], "logic-lstm-seed0"):
+            (tmp_path / "runs" / name).mkdir(parents=True)
+            (tmp_path / "runs" / name / "config.json").touch()
+            told = error_of(capsys, "train", "logic", "--model", "lstm", *flags)
+            assert f"runs/{name}: there is a run already" in told
+
     def test_a_flag_of_two_groups_keeps_its_prefix(self, tmp_path, capsys):
         words = ["train", "logic", "--seed", "3", "--data.seed=5", "--out", str(tmp_path / "run"), "--json", *TINY]
         assert main([*words, "--model", "lstm", "--no-brackets"]) == 0

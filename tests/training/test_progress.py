@@ -62,6 +62,15 @@ class TestPlain:
         output = told(terminal=False, experiment=experiment, first=Position(step=70))
         assert output.startswith("training ordered-memory on listops, for 5m, from step 70\n")
 
+    def test_measuring_is_told_at_intervals(self):
+        text = StringIO()
+        live = Live(Console(file=text), interval=0.0)
+        live.measured(512, 37_367)
+        assert text.getvalue() == "  measured 512 of 37,367\n"
+        live.interval = 1e9
+        live.measured(1_024, 37_367)
+        assert "1,024" not in text.getvalue()
+
 
 class TestTerminal:
     def test_a_bar_with_rate_and_time_left(self):
@@ -73,6 +82,16 @@ class TestTerminal:
 
     def test_evaluations_stay_as_lines(self):
         assert "validation accuracy  50.00  F1  25.00\n" in told(terminal=True).replace("\r", "")
+
+    def test_measuring_has_a_bar_too(self):
+        text = StringIO()
+        live = Live(Console(file=text, force_terminal=True, width=80))
+        live.measured(512, 37_367)
+        live.measured(37_367, 37_367)
+        live.stop()
+        assert "━" in text.getvalue()
+        assert "measured 37,367 of 37,367" in text.getvalue()
+        assert text.getvalue().rfind("\x1b[?25h") > text.getvalue().rfind("\x1b[?25l") > -1
 
     def test_the_cursor_is_given_back(self):
         output = told(terminal=True)
@@ -87,7 +106,7 @@ class TestTerminal:
 
 
 def test_rate_and_time_left_are_those_since_the_start(monkeypatch):
-    clock = iter([0.0, 0.0, 10.0])
+    clock = iter([0.0, 0.0, 10.0, 10.0])
     monkeypatch.setattr("ordered_memory.training.progress.time.perf_counter", lambda: next(clock))
     text = StringIO()
     live = Live(Console(file=text), interval=0.0)
@@ -102,6 +121,7 @@ def test_silence(capsys):
     silent.start(Experiment(), 1, Position(), 0.0)
     silent.step(Position(), 0.5)
     silent.evaluated(RECORD)
+    silent.measured(1, 2)
     silent.stop()
     assert capsys.readouterr() == ("", "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -126,7 +127,12 @@ def in_fresh_process(target: Callable[..., None], *arguments: Any) -> list[Any]:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=target, args=(*arguments, sender))
-    process.start()
+    # A Ctrl-C is this process's to answer: one that starts while it is ignored ignores it too, and prints nothing.
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process.start()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     sender.close()
     received = []
     try:

@@ -103,7 +103,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ("config", Annotated[Path | None, help_text("Settings to start from: the config.json of a run.")], None),
             (
                 "out",
-                Annotated[Path | None, help_text("The run's directory; runs/TASK-MODEL-seedN if not named.")],
+                Annotated[Path | None, help_text("The run's directory; runs/TASK-MODEL-[SPLIT-]seedN if not named.")],
                 None,
             ),
             ("resume", Annotated[bool, tyro.conf.FlagCreatePairsOff, help_text("Go on with the run in --out.")], False),
@@ -166,5 +166,6 @@ def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
     experiment = Experiment(
         arguments.task, arguments.model, arguments.data, arguments.encoder, arguments.classifier, arguments.training
     )
-    name = f"{experiment.task}-{experiment.model}-seed{experiment.training.seed}"
-    return experiment, arguments.out or Path("runs") / name
+    split = getattr(experiment.data, "split", "full")
+    parts = [experiment.task, experiment.model, *([] if split == "full" else [split])]
+    return experiment, arguments.out or Path("runs") / "-".join([*parts, f"seed{experiment.training.seed}"])

@@ -22,6 +22,7 @@ from ordered_memory.reproduce.tables import (
     mean_and_spread,
     published_figure,
     table,
+    threads,
 )
 from ordered_memory.training.progress import duration
 
@@ -78,7 +79,7 @@ def summary(folder: Path) -> str:
                 ours = mean_and_spread(accuracies)
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
     times = [
-        f"{rows[key].title} {duration(results[0]['position']['seconds'])} on {results[0]['cores']} thread(s), seed "
+        f"{rows[key].title} {duration(results[0]['position']['seconds'])} on {threads(results[0]['cores'])}, seed "
         + ", ".join(str(result["seed"]) for result in results)
         for key in ("ordered-memory", "lstm")
         if (results := rows[key].results(folder))
@@ -100,7 +101,7 @@ def _milestones(rows: Sequence[Row], folder: Path) -> list[str]:
                 for name, goal in goals
             )
             cells = (NOTHING if seconds is None else duration(seconds) for seconds in reached)
-            lines.append([f"{row.title}, seed {result['seed']}, {result['cores']} threads", *cells])
+            lines.append([f"{row.title}, seed {result['seed']}, {threads(result['cores'])}", *cells])
     if not lines:
         return []
     heads = ["", *(f"{'F1' if name == 'f1' else name} {100 * goal:g}" for name, goal in goals)]

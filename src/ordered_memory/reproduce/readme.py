@@ -13,6 +13,7 @@ from ordered_memory import atomic
 from ordered_memory.errors import InputError
 from ordered_memory.reproduce import listops_page
 from ordered_memory.reproduce.runs import MODEL_NAMES, percent
+from ordered_memory.reproduce.tables import threads
 from ordered_memory.training.progress import duration
 
 MADE = "made by ordered_memory.reproduce.readme"
@@ -33,7 +34,7 @@ def figures(results: Sequence[dict[str, Any]]) -> str:
         f"| the commonest answer; {name}-branching trees | {percent(first['majority'])} | {percent(floor)} | | |"
     )
     seeds = {f"seed {result['seed']}" for result in results}
-    told = f"{first['test']['n']:,} test examples, {', '.join(sorted(seeds))}, {first['cores']} threads"
+    told = f"{first['test']['n']:,} test examples, {', '.join(sorted(seeds))}, {threads(first['cores'])}"
     return "\n".join(
         [*lines, "", f"*{told}, commit {first['commit']}; the checkpoints were picked on validation data.*"]
     )

@@ -28,6 +28,10 @@ def mean_and_spread(values: Sequence[float | None], digits: int = 2) -> str:
     return f"{statistics.mean(known):.{digits}f}{spread}"
 
 
+def threads(count: int) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"
+
+
 def published_figure(figure: Figure | None) -> str:
     """As printed in the paper, or a dash."""
     return NOTHING if figure is None else str(figure)

@@ -5,7 +5,7 @@ import math
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -180,6 +180,7 @@ class _Run:
             self.model,
             self.splits["validation"],
             self.task.bucket,
+            self.measured(len(self.validation_set)),
             dataset=self.validation_set,
             not_words=self.task.not_words,
         )
@@ -212,6 +213,17 @@ class _Run:
         self.directory.append(record)
         self.progress.evaluated(record)
 
+    def measured(self, total: int) -> Callable[[int], None]:
+        """Takes how many more examples are measured, and tells how many are."""
+        done = 0
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress.measured(done, total)
+
+        return advance
+
     def enough(self) -> bool:
         """Whether validation accuracy is where it should be, or has stood still for too long."""
         patience = self.config.early_stop
@@ -225,16 +237,18 @@ class _Run:
         sizes = f"{len(self.splits['validation']):,} validation and {len(examples):,} test examples"
         self.progress.tell(f"measuring the best model on {sizes}")
         sets = {"validation": self.splits["validation"], "test": examples, **extra}
-        figures = {
-            name: evaluate(model, members, self.task.bucket, not_words=words).to_dict()
-            for name, members in sets.items()
-        }
-        hard: dict[str, Any] = {}
-        if self.experiment.model == "ordered-memory":  # the same weights, each step's pointer put on one slot
-            hard = {
-                name: evaluate(model, sets[name], self.task.bucket, not_words=words, pointer="hard").to_dict()
-                for name in ("validation", "test")
-            }
+        # With a hard pointer: the same weights, each step's pointer put on one slot.
+        hard_sets = ("validation", "test") if self.experiment.model == "ordered-memory" else ()
+        advance = self.measured(sum(map(len, sets.values())) + sum(len(sets[name]) for name in hard_sets))
+
+        def measured(name: str, **options: Any) -> dict[str, Any]:
+            return evaluate(model, sets[name], self.task.bucket, advance, not_words=words, **options).to_dict()
+
+        try:
+            figures = {name: measured(name) for name in sets}
+            hard = {name: measured(name, pointer="hard") for name in hard_sets}
+        finally:
+            self.progress.stop()
         labels = [example.label for example in examples]
         result = {
             "task": self.experiment.task,

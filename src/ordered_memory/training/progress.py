@@ -21,6 +21,8 @@ class Progress(Protocol):
 
     def evaluated(self, record: dict[str, Any]) -> None: ...
 
+    def measured(self, done: int, total: int) -> None: ...
+
     def stop(self) -> None: ...
 
     def tell(self, text: str) -> None: ...
@@ -35,6 +37,8 @@ class Silent:
 
     def evaluated(self, record: dict[str, Any]) -> None: ...
 
+    def measured(self, done: int, total: int) -> None: ...
+
     def stop(self) -> None: ...
 
     def tell(self, text: str) -> None: ...
@@ -46,6 +50,7 @@ class Live:
     def __init__(self, console: Console, interval: float = 30.0) -> None:
         self.console, self.interval = console, interval
         self.bar: Bar | None = None
+        self.told = time.perf_counter()
 
     def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None:
         config = experiment.training
@@ -54,21 +59,13 @@ class Live:
         self.console.print(
             f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True
         )
-        self.began, self.told = time.perf_counter(), time.perf_counter()
+        self.began = self.told = time.perf_counter()
         self.first_step, self.first_share, self.examples = position.step, share, config.batch_size
         if self.console.is_terminal:
-            columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
-            self.bar = Bar(*columns, console=self.console, transient=True)
-            self.bar.start()
-            self.bar_task = self.bar.add_task("starting", total=1.0)
+            self._show(share, "starting")
 
     def step(self, position: Position, share: float) -> None:
-        now = time.perf_counter()
-        if self.bar is not None:
-            self.bar.update(self.bar_task, completed=share, description=self._state(position, share, now))
-        elif now - self.told >= self.interval:
-            self.told = now
-            self.console.print(f"  {self._state(position, share, now)}", highlight=False, soft_wrap=True)
+        self._show(share, self._state(position, share, time.perf_counter()))
 
     def evaluated(self, record: dict[str, Any]) -> None:
         tree = "" if record["f1"] is None else f"  F1 {100 * record['f1']:6.2f}"
@@ -80,6 +77,23 @@ class Live:
             highlight=False,
             soft_wrap=True,
         )
+
+    def measured(self, done: int, total: int) -> None:
+        self._show(done / total, f"measured {done:,} of {total:,}")
+
+    def _show(self, share: float, state: str) -> None:
+        """The state of a longer work: on the bar, or as a line now and then."""
+        now = time.perf_counter()
+        if self.console.is_terminal:
+            if self.bar is None:
+                columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))
+                self.bar = Bar(*columns, console=self.console, transient=True)
+                self.bar.start()
+                self.bar_task = self.bar.add_task(state, total=1.0)
+            self.bar.update(self.bar_task, completed=share, description=state)
+        elif now - self.told >= self.interval:
+            self.told = now
+            self.console.print(f"  {state}", highlight=False, soft_wrap=True)
 
     def stop(self) -> None:
         if self.bar is not None:
