@@ -96,5 +96,4 @@ def test_a_model_may_train_in_a_way_of_its_own(name):
     ours, other = preset("listops", name), preset("listops", name, "cooperative")
     assert (other.training.optimiser, other.training.batch_size, other.training.clip) == ("adadelta", 64, 0.5)
     assert (other.training.learning_rate, other.encoder.parser_rate, other.encoder.ppo_updates) == (1.0, 0.1, 15)
-    assert other.training.epochs == ours.training.epochs
     assert ours.training.optimiser == "adam"

@@ -310,7 +310,7 @@ def learning_rate(config: TrainingConfig, share_done: float, rate_scale: float) 
 
 
 def commit() -> str | None:
-    """The commit of the source tree that runs, with a plus where it was changed since; None outside a checkout."""
+    """The commit of the code that runs, with a plus where the package was changed since; None outside a checkout."""
     folder = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> str | None:
@@ -326,7 +326,7 @@ def commit() -> str | None:
     if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
     name = git("rev-parse", "--short=12", "HEAD")
-    return f"{name}+" if name and git("status", "--porcelain", "--untracked-files=no") else name
+    return f"{name}+" if name and git("status", "--porcelain", "--untracked-files=no", "--", "..") else name
 
 
 @contextmanager
