@@ -22,6 +22,7 @@ def result(accuracy: float, f1: float | None, seed: int) -> dict:
         "position": {"seconds": 100.0 * (seed + 1)},
         "cores": 2,
         "commit": "abc",
+        "config": {"training": {"budget": None}},
         "curve": [{"seconds": 60.0 * step, "accuracy": accuracy * step / 3, "f1": f1} for step in range(4)],
     }
 

@@ -26,7 +26,7 @@ def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes: A
         "position": {"seconds": 100.0 * (seed + 1)},
         "cores": 2,
         "commit": "abc",
-        "config": {"data": {"test_reading": "longer", "source": "files"}},
+        "config": {"training": {"budget": None}, "data": {"test_reading": "longer", "source": "files"}},
         **changes,
     }
 
@@ -63,7 +63,7 @@ def test_the_faithful_transformer_stands_beside_the_same_published_row(tmp_path:
 
 def test_a_split_is_told_in_three_readings_whichever_stood_first(tmp_path: Path) -> None:
     others = {"longer": {"accuracy": 0.84}, "held-out": {"accuracy": 0.93}, "every": {"accuracy": 0.5}}
-    config = {"data": {"test_reading": "all", "source": "generated"}}
+    config = {"training": {"budget": None}, "data": {"test_reading": "all", "source": "generated"}}
     write(tmp_path, "lstm-B", result(0.88, extra_tests=others, config=config))
     text = page(tmp_path)
     assert line(text, "LSTM", "Table 1")[6:] == ["not run (84)", "84.0 (60)", "not run (59)"]

@@ -29,10 +29,18 @@ def test_a_table_has_as_many_cells_everywhere() -> None:
 
 def test_circumstances_of_several_runs_and_of_none() -> None:
     runs: list[dict[str, Any]] = [
-        {"seed": seed, "position": {"seconds": 60.0 * seed}, "cores": cores, "commit": commit}
+        {
+            "seed": seed,
+            "position": {"seconds": 60.0 * seed},
+            "cores": cores,
+            "commit": commit,
+            "config": {"training": {"budget": None}},
+        }
         for seed, cores, commit in ((1, 2, "b"), (3, 1, None))
     ]
     assert circumstances(runs) == ["1 3", "2m00s", "1/2", f"b, {NOTHING}"]
+    runs[1]["config"]["training"]["budget"] = "3m"
+    assert circumstances(runs)[1] == "2m00s, boxed"
     assert circumstances([]) == [NOTHING] * len(CIRCUMSTANCES)
 
 

@@ -57,16 +57,15 @@ _AXES = {
 
 
 def curves(rows: Sequence[Row], results: Path) -> Lines:
-    """Validation accuracy against the clock, of every run of the compared systems."""
+    """Validation accuracy against the clock, of every run of the compared systems; each system is named once."""
     lines: Lines = {}
     for row in rows:
         if row.group != "systems":
             continue
         for place, result in enumerate(row.results(results)):
-            name = row.title if len(row.seeds) == 1 else f"{row.title}, seed {result['seed']}"
             points = [(point["seconds"] / 60, 100 * point["accuracy"]) for point in result["curve"]]
-            style = ("-", "--", ":")[place % 3]
-            lines[name] = _line(points, row.key, row.experiment.model, linestyle=style, marker=".")
+            look = {"linestyle": ("-", "--", ":")[place % 3], "marker": ".", "label": None if place else row.title}
+            lines[f"{row.title}, seed {result['seed']}"] = _line(points, row.key, row.experiment.model, **look)
     return lines
 
 
@@ -129,7 +128,7 @@ def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> 
     with pyplot.rc_context({"svg.hashsalt": "ordered-memory", "font.size": 10}):
         figure, axis = pyplot.subplots(figsize=(8.4, 4), layout="constrained")
         for name, line in lines.items():
-            axis.plot(line.across, line.up, label=name, **line.look)
+            axis.plot(line.across, line.up, **{"label": name, **line.look})
         if logarithmic:
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))

@@ -38,12 +38,13 @@ def published_figure(figure: Figure | None) -> str:
 
 
 def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
-    """How finished runs were made: their seeds, time in training, threads and commits."""
+    """How finished runs were made: their seeds, time in training (or the time box of it), threads and commits."""
     if not results:
         return [NOTHING] * len(CIRCUMSTANCES)
+    boxed = ", boxed" if any(result["config"]["training"]["budget"] for result in results) else ""
     return [
         " ".join(str(result["seed"]) for result in results),
-        duration(statistics.mean(result["position"]["seconds"] for result in results)),
+        duration(statistics.mean(result["position"]["seconds"] for result in results)) + boxed,
         "/".join(sorted({str(result["cores"]) for result in results})),
         ", ".join(sorted({result["commit"] or NOTHING for result in results})),
     ]
