@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ordered_memory.config import ENCODER_CONFIGS, Experiment
+from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.models import TITLES
 from ordered_memory.presets import preset
@@ -59,6 +59,13 @@ def _changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
     return replace(experiment, **{name: replace(getattr(experiment, name), **new) for name, new in parts.items()})
 
 
+def _faithful(task: str, model: str, title: str) -> list[Row]:
+    """The Transformers once more, as deep as the paper had them."""
+    if model not in ("transformer", "universal-transformer"):
+        return []
+    return [Row(f"{model}-paper", f"{title}, published setting", preset(task, f"{task}-paper", model))]
+
+
 def listops_rows() -> list[Row]:
     """Table 2, the options of the model, and the sizes of the training set."""
     ours = preset("listops", "listops")
@@ -66,11 +73,9 @@ def listops_rows() -> list[Row]:
         Row("ordered-memory", "Ordered Memory", ours, (0, 1, 2)),
         Row("ordered-memory-paper", "Ordered Memory, published recipe", preset("listops", "listops-paper"), (0, 1, 2)),
     ]
-    rows += [
-        Row(model, title, preset("listops", "listops", model), (0,) if model in SLOW else (0, 1, 2))
-        for model, title in SYSTEMS.items()
-        if model in ENCODER_CONFIGS
-    ]
+    for model, title in SYSTEMS.items():
+        rows.append(Row(model, title, preset("listops", "listops", model), (0,) if model in SLOW else (0, 1, 2)))
+        rows += _faithful("listops", model, title)
     options: dict[str, tuple[str, dict[str, Any]]] = {
         "ordered-memory-tree-rnn": ("TreeRNN op as cell", {"cell": "tree-rnn"}),
         "attention-paper": ("attention as the paper prints it", {"attention": "paper"}),
@@ -119,9 +124,7 @@ def logic_rows() -> list[Row]:
         if model == "universal-transformer":
             halting = _changed(experiment, encoder={"halting": True})
             rows.append(Row(f"{model}-halting", f"{title}, with halting", halting))
-        if model in ("transformer", "universal-transformer"):  # as the paper had them, where they did not learn
-            faithful = preset("logic", "logic-paper", model)
-            rows.append(Row(f"{model}-paper", f"{title}, published setting", faithful))
+        rows += _faithful("logic", model, title)
     splits = [
         Row(
             f"{row.key}-{split}",
