@@ -139,14 +139,14 @@ PREFIX = "generalisation-"
 def result_name(checkpoint: str, model: Classifier) -> str:
     """What a model's file of figures is called: as its run in the plan, or else after model and seed."""
     name = Path(checkpoint).resolve().name
-    known = {f"{row.key}-seed{seed}" for row in listops_rows() for seed in row.seeds}
+    known = {row.name(seed) for row in listops_rows() for seed in row.seeds}
     seed = model.card.get("training", {}).get("seed")
     return f"{PREFIX}{name if name in known else f'{model.model_name}-seed{seed}'}.json"
 
 
 def finished_runs(runs: Path) -> tuple[list[Path], list[Path]]:
     """The runs of the compared systems that are finished, and those that are not: each where it is, or should be."""
-    planned = [runs / f"{row.key}-seed{seed}" for row in listops_rows() if row.group == "systems" for seed in row.seeds]
+    planned = [runs / row.name(seed) for row in listops_rows() if row.group == "systems" for seed in row.seeds]
     finished = [path for path in planned if (path / RESULT).is_file()]
     if not finished:
         raise InputError(f"{runs}: no compared system has a finished run here; om reproduce listops --run trains them")

@@ -42,8 +42,12 @@ class Row:
     group: str = "systems"
     """The table it stands in: systems, ablations, sizes, or splits."""
 
+    def name(self, seed: int) -> str:
+        """Of a run: of its directory, and of its file of results."""
+        return f"{self.key}-seed{seed}"
+
     def file(self, results: Path, seed: int) -> Path:
-        return results / f"{self.key}-seed{seed}.json"
+        return results / f"{self.name(seed)}.json"
 
     def results(self, folder: Path) -> list[dict[str, Any]]:
         """Those of its runs that are finished."""
@@ -166,9 +170,9 @@ def missing(rows: list[Row], results: Path) -> list[tuple[Row, int]]:
 
 def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, budget: str | None = None) -> Path:
     """Trains one run, or goes on with it, and puts its result into the folder of results."""
-    folder = runs / f"{row.key}-seed{seed}"
+    folder = runs / row.name(seed)
     experiment = row.run(seed)
     if budget is not None:
         experiment = replace(experiment, training=dataclasses.replace(experiment.training, budget=budget))
     train(experiment, folder, progress, resume=(folder / CONFIG).exists())
-    return publish(folder, results, name=f"{row.key}-seed{seed}")
+    return publish(folder, results, name=row.name(seed))
