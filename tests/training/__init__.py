@@ -1,6 +1,7 @@
 """One tiny experiment that every test of training shares: hundredths of a second an epoch, with dropout everywhere."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ordered_memory.config import (
     TrainingConfig,
 )
 from ordered_memory.tasks.listops import ListOpsConfig
+from ordered_memory.training.progress import Silent
+from ordered_memory.training.run_directory import Position, RunDirectory
 
 
 def tiny(model: str = "ordered-memory", **training: Any) -> Experiment:
@@ -52,3 +55,25 @@ def everything_that_lasts(run: Path) -> dict[str, Any]:
         part["seconds"] = None
     found["result.json"] = result
     return found
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    return RunDirectory(folder).metrics()
+
+
+def last_position(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "last" / "position.json").read_text())
+    return values
+
+
+class Listener(Silent):
+    """Calls back after every step, and counts the stops."""
+
+    def __init__(self, after_step: Callable[[Position], None] = lambda _: None) -> None:
+        self.after_step, self.stops = after_step, 0
+
+    def step(self, position: Position, share: float) -> None:  # noqa: ARG002
+        self.after_step(position)
+
+    def stop(self) -> None:
+        self.stops += 1
