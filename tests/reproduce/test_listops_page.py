@@ -32,9 +32,7 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
     for seed, accuracy in ((0, 0.999), (1, 0.997)):
         (tmp_path / f"ordered-memory-seed{seed}.json").write_text(json.dumps(result(accuracy, 1.0, seed)))
     text = page(tmp_path)
-    assert (
-        "| Ordered Memory | 99.97±0.014 | 99.80±0.14 | 99.80±0.14 | 100 | 100.00±0.00 | 0 1 |" in text
-    )
+    assert "| Ordered Memory | 99.97±0.014 | 99.80±0.14 | 99.80±0.14 | 100 | 100.00±0.00 | 0 1 |" in text
     assert f"| LSTM | 71.5±1.5 | not run | not run | {NOTHING} | not run | {' | '.join([NOTHING] * 4)} |" in text
     assert "| Ordered Memory | 99.80±0.14 | 99.80±0.14 |" in text
     assert "| Ordered Memory, seed 0, 2 threads | 0s | 3m00s | 3m00s | 3m00s |" in text

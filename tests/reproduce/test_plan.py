@@ -77,13 +77,18 @@ def test_the_sizes_of_the_training_set_are_what_the_rows_say():
     for row in listops_rows():
         if row.group == "sizes":
             data = row.experiment.data
-            assert data.pool_size - data.test_size - data.validation_size == int(row.key.split("-")[1])
+            size = data.pool_size - data.test_size - data.validation_size
+            assert size == int(row.key.split("-")[1])
+            assert size * row.experiment.training.epochs == pytest.approx(850_000, rel=0.1)
 
 
 def test_options_change_what_they_name_and_nothing_else():
-    ours = preset("listops", "listops")
-    (slots,) = rows_of("listops", "slots-12")
-    assert slots.experiment == dataclasses.replace(ours, encoder=dataclasses.replace(ours.encoder, num_slots=12))
+    (none,), (slots,) = rows_of("listops", "options-none"), rows_of("listops", "slots-12")
+    plain = none.experiment
+    assert slots.experiment == dataclasses.replace(plain, encoder=dataclasses.replace(plain.encoder, num_slots=12))
+    ours, shorter = preset("listops", "listops").training, plain.training
+    assert shorter.epochs < ours.epochs
+    assert shorter.short_epochs / shorter.epochs == pytest.approx(ours.short_epochs / ours.epochs)
 
 
 def test_a_row_by_its_name_or_all_with_a_part_of_it():

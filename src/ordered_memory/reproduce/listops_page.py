@@ -10,9 +10,10 @@ from typing import Any
 
 from ordered_memory import atomic
 from ordered_memory.models import TITLES
+from ordered_memory.presets import preset
 from ordered_memory.reproduce import figures
 from ordered_memory.reproduce.generalisation import LONGEST, TESTS, Measured, load_measured, too_long
-from ordered_memory.reproduce.plan import Row, listops_rows
+from ordered_memory.reproduce.plan import OPTION_EPOCHS, Row, listops_rows
 from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
 from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.reproduce.tables import (
@@ -48,7 +49,8 @@ def page(folder: Path) -> str:
         "place of its epochs.",
         _systems(groups["systems"], folder),
         "## Options of the model",
-        "One seed each, the recipe of preset `listops`.",
+        f"One seed each, preset `listops` with {OPTION_EPOCHS} epochs in the place of "
+        f"{preset('listops').training.epochs}; where it is otherwise, the row says so.",
         _systems(groups["ablations"], folder),
         "## Accuracy by length",
         _by_length(groups["systems"], folder),
