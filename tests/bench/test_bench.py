@@ -8,8 +8,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from ordered_memory.bench import document, measure, run
+from ordered_memory.bench import document, measure, run, step
 from ordered_memory.bench.cases import RIVALS, Case, cases
+from ordered_memory.classifier import Classifier
 from ordered_memory.errors import InputError
 
 TINY = Case("tiny", hidden_size=8, num_slots=4, rows=3, tokens=6)
@@ -100,6 +101,24 @@ def test_evaluation_is_compared_on_the_same_sequences():
     assert speed.ratio == speed.readable / speed.native
 
 
+def test_the_layers_part_of_a_step():
+    times = step.step_times("listops-demo", threads=1, batches=1, runs=1)
+    assert times.threads == torch.get_num_threads() == 1
+    assert times.step > 0
+    assert times.layer > 0
+    assert step.StepTimes(2, step=2.0, layer=1.9).rest == pytest.approx(0.05)
+    assert step.StepTimes(2, step=2.0, layer=2.1).rest == 0  # noise is no gain
+
+
+def test_measured_steps_leave_the_weights_as_they_are(monkeypatch):
+    kept = []
+    read = Classifier.from_pretrained
+    monkeypatch.setattr(Classifier, "from_pretrained", lambda name: kept.append(read(name)) or kept[-1])
+    step.step_times("listops-demo", threads=1, batches=1, runs=1)
+    for new, old in zip(kept[0].parameters(), read("listops-demo").parameters(), strict=True):
+        torch.testing.assert_close(new, old)
+
+
 def test_rivals_stand_beside_their_cases():
     names = {case.name for case in cases("listops-demo")}
     assert set(RIVALS) <= names
@@ -118,6 +137,7 @@ def test_the_whole_benchmark_ends_and_its_page_is_rendered(tmp_path, monkeypatch
     monkeypatch.setattr(run, "cases", lambda _: [TINY])
     monkeypatch.setattr(run, "GROWTH", {"tokens": (3, 6), "rows": (1, 2)})
     monkeypatch.setattr(run, "evaluation", lambda *_: measure.EvaluationSpeed(10, 1.0, 5, 3.0, 0.5))
+    monkeypatch.setattr(run, "step_times", lambda _, threads: step.StepTimes(threads, 2.0, 1.9))
     for module in (run, measure):
         monkeypatch.setattr(module, "sgemm_peak", lambda: 1e9)
         monkeypatch.setattr(module, "peak_memory", lambda case, *_, **__: case.tokens << 20)
@@ -125,3 +145,4 @@ def test_the_whole_benchmark_ends_and_its_page_is_rendered(tmp_path, monkeypatch
     page = document.page(json.loads((tmp_path / "bench.json").read_text()))
     assert "on the first 5 of them that is 6.0 times" in page
     assert "6.0 MB" in page
+    assert "by number of threads: 5.0% on 1" in page

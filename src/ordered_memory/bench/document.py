@@ -35,6 +35,12 @@ def page(figures: dict[str, Any], systems: dict[str, Any] | None = None) -> str:
             "Evaluation of {sequences:,} sequences, trees and F1 included, takes {seconds:.1f} s; on the first {few:,} "
             "of them that is {ratio:.1f} times the speed of `memory.py`.".format(**figures["evaluation"])
         )
+    if "step" in figures:
+        shares = ", ".join(f"{100 * times['rest']:.1f}% on {times['threads']}" for times in figures["step"])
+        parts.append(
+            "Of a training step of the trained model, batching, embedding, head, loss, clipping and the optimiser "
+            f"together take, by number of threads: {shares}."
+        )
     if "peak_memory" in figures:
         parts += ["## Memory", _memory(figures["peak_memory"])]
     if "growth" in figures:

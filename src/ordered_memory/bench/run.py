@@ -18,6 +18,7 @@ from ordered_memory.bench import systems, systems_chart
 from ordered_memory.bench.cases import RIVALS, Case, cases
 from ordered_memory.bench.document import GROWTH_HEADS, RATIOS, SYSTEMS, growth_cells, ratio_cells
 from ordered_memory.bench.measure import GROWTH, Comparison, compare, evaluation, growth, peak_memory, sgemm_peak
+from ordered_memory.bench.step import step_times
 from ordered_memory.errors import InputError
 from ordered_memory.training.loop import commit
 
@@ -47,6 +48,8 @@ def bench(out: Path, checkpoint: str | None, quick: bool, only: str, console: Co
         atomic.write_json(out / "bench.json", figures)
     if not only:
         figures["evaluation"] = show_evaluation(checkpoint or "listops-demo", quick, console)
+        atomic.write_json(out / "bench.json", figures)
+        figures["step"] = show_steps(checkpoint or "listops-demo", threads, quick, console)
         atomic.write_json(out / "bench.json", figures)
         figures["peak_memory"] = memory(console)
         atomic.write_json(out / "bench.json", figures)
@@ -175,6 +178,21 @@ def show_evaluation(checkpoint: str, quick: bool, console: Console) -> dict[str,
         soft_wrap=True,
     )
     return {**dataclasses.asdict(speed), "ratio": speed.ratio}
+
+
+def show_steps(checkpoint: str, threads: tuple[int, ...], quick: bool, console: Console) -> list[dict[str, Any]]:
+    """How much of a training step is not the layer, on each number of threads."""
+    found = []
+    for count in threads:
+        times = step_times(checkpoint, count, *((1, 1) if quick else ()))
+        found.append({**dataclasses.asdict(times), "rest": times.rest})
+        console.print(
+            f"training steps of a trained model, {count} threads: {times.step:.2f} s, the layer alone "
+            f"{times.layer:.2f} s: {100 * times.rest:.1f}% is not the layer",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return found
 
 
 def memory(console: Console) -> dict[str, int]:
