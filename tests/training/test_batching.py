@@ -178,6 +178,16 @@ class TestMixedBatches:
         assert shares[3] == pytest.approx(plain, abs=1e-3)
         assert sorted(np.concatenate(batches[3])) == list(range(len(lengths)))
 
+    def test_the_share_may_be_told_by_the_clock(self):
+        lengths = np.array([5] * 50 + [30] * 4000)
+        for behind, share in ((0.0, 0.8), (1.25, 0.4)):
+            batches = mixed_batches(lengths, 100, 0, 0, 0.8, 5, 2.5, behind)
+            short = [(lengths[batch] == 5).mean() for batch in batches]
+            assert np.mean(short) == pytest.approx(share, abs=0.02)
+            assert min(short) >= share - 0.01
+        plain = mixed_batches(lengths, 100, 0, 0, 0.8, 5, 2.5, 2.5)
+        assert sorted(np.concatenate(plain)) == list(range(len(lengths)))
+
     def test_short_lengths_come_equally_often_however_rare_they_are(self):
         lengths = np.array([4] * 2 + [5] * 20 + [6] * 400 + [30] * 2000)
         batches = mixed_batches(lengths, 100, 0, 0, 0.6, 6)

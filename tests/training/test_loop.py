@@ -365,6 +365,18 @@ class TestBudget:
         for share, rate in zip(shares, rates[1:], strict=False):
             assert rate <= learning_rate(experiment.training, share, 1.0) + 0.2  # the clock also runs between steps
 
+    def test_short_examples_fade_by_the_clock(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(loop, "POOL", 2)
+        told = []
+        mix = loop.mixed_batches
+        monkeypatch.setattr(loop, "mixed_batches", lambda *given: told.append(given[-1]) or mix(*given))
+        # Half of 2 epochs: half of the 30 seconds, however many epochs these turn out to be.
+        train(tiny(budget="30s", epochs=2, short_share=0.5, short_epochs=1), tmp_path / "run", Silent())
+        assert told[0] == 0
+        assert told == sorted(told)
+        assert told[-1] == pytest.approx(2, abs=0.2)
+        assert len(told) > 10
+
     def test_time_spent_before_a_stop_counts(self, tmp_path):
         listener = Listener(lambda position: signal.raise_signal(signal.SIGINT) if position.seconds > 20 else None)
         with pytest.raises(Interrupted):

@@ -52,7 +52,8 @@ class TrainingConfig:
     short_length: int = 12
     """The most tokens of a short example."""
     short_epochs: float = 0.0
-    """Epochs over which the share of short examples falls to zero; 0: it stays."""
+    """Epochs over which the share of short examples falls to zero; with a budget, as large a part of it as these are of
+    all epochs. 0: it stays."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3

@@ -111,25 +111,28 @@ def mixed_batches(
     short_share: float,
     short_length: int,
     short_epochs: float = 0.0,
+    behind: float | None = None,
 ) -> list[NDArray[np.int64]]:
     """As many batches as an epoch has, a share of each drawn anew from the short examples, the rest from all of them.
 
     The short ones, of at most `short_length` tokens, are drawn evenly over their lengths: the shortest are few, and a
-    model learns the most from them at first. Their share falls to zero over `short_epochs`, if that is not 0. Beside
-    them no example comes twice in an epoch, and as many are left out as the short ones take the place of.
+    model learns the most from them at first. Their share falls to zero over `short_epochs`, if that is not 0; it is
+    that of each batch's place, or the same for all if it is told how many epochs are `behind`. Beside them no example
+    comes twice in an epoch, and as many are left out as the short ones take the place of.
     """
     by_length = [np.flatnonzero(lengths == length) for length in np.unique(lengths[lengths <= short_length])]
     if not by_length:
         raise InputError(f"short_length is {short_length}, and no training example is that short")
-    if short_epochs and epoch >= short_epochs:
+    if short_epochs and (epoch if behind is None else behind) >= short_epochs:
         return epoch_batches(lengths, batch_size, seed, epoch)
     generator = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = generator.permutation(len(lengths))
     batches, first = [], 0
     for place in range(0, len(lengths), batch_size):
-        behind = (epoch + place / len(lengths)) / short_epochs if short_epochs else 0.0
+        epochs = epoch + place / len(lengths) if behind is None else behind
+        faded = epochs / short_epochs if short_epochs else 0.0
         size = min(batch_size, len(lengths) - place)
-        drawn = min(size - 1, round(short_share * max(0.0, 1 - behind) * size))
+        drawn = min(size - 1, round(short_share * max(0.0, 1 - faded) * size))
         kinds = generator.integers(len(by_length), size=drawn)
         places = generator.random(drawn)
         short = [by_length[kind][int(where * len(by_length[kind]))] for kind, where in zip(kinds, places, strict=True)]
