@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +26,8 @@ from ordered_memory.training.batching import POOL, Dataset, epoch_batches, mixed
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.word_vectors import prepare_vectors
+from ordered_memory.vectors import WordVectors
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -47,10 +50,11 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
     for name in SPLITS:
         if not splits[name]:
             raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
+    experiment, vectors = prepare_vectors(experiment, chain(*splits.values()), progress.tell)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
         torch.manual_seed(experiment.training.seed)
-        model = make_classifier(experiment, task)
+        model = make_classifier(experiment, task, vectors)
         run = _Run(experiment, directory, task, model, splits, progress)
         if resume:
             run.position = directory.load_last(model, run.optimiser)
@@ -67,11 +71,11 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
         return run.finish()
 
 
-def make_classifier(experiment: Experiment, task: Task) -> Classifier:
-    """A fresh model for a task, whose card tells what it is trained on."""
+def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | None = None) -> Classifier:
+    """A fresh model for a task, whose card tells what it is trained on. Words that have a vector are known to it."""
     values = experiment.to_dict()
-    return Classifier(
-        task.vocabulary,
+    model = Classifier(
+        task.vocabulary if vectors is None else task.vocabulary.extended(vectors.words),
         task.labels,
         experiment.model,
         experiment.encoder,
@@ -80,6 +84,9 @@ def make_classifier(experiment: Experiment, task: Task) -> Classifier:
         card={"data": values["data"], "training": values["training"], "commit": commit()},
         sentences=task.sentences,
     )
+    if vectors is not None:
+        model.set_vectors(vectors)
+    return model
 
 
 class _Run:
