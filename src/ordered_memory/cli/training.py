@@ -168,4 +168,6 @@ def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
     )
     split = getattr(experiment.data, "split", "full")
     parts = [experiment.task, experiment.model, *([] if split == "full" else [split])]
+    if getattr(experiment.data, "classes", 2) != 2:
+        parts.append(f"{experiment.data.classes}classes")
     return experiment, arguments.out or Path("runs") / "-".join([*parts, f"seed{experiment.training.seed}"])

@@ -68,6 +68,14 @@ TASK_WORDS = {
         "training; all, those of all test files; held-out, those dropped from training. One of them is the test set "
         "above. every has all pairs of the test files, with the pattern or without.",
     ),
+    "sst": TaskWords(
+        "the Stanford Sentiment Treebank",
+        "A sentence of a film review is negative or positive, or one of five shades from very negative to very "
+        "positive. The treebank has a label for each phrase of a sentence; in training a model is told those of the "
+        "sentences and, unless it was asked not to be, those of the phrases under them. How the phrases lie in the "
+        "sentence is in the gold trees, which only models that are given trees can see.",
+        "length in tokens",
+    ),
 }
 
 

@@ -3,7 +3,8 @@
 from ordered_memory.tasks.examples import SPLITS, Example, Split, Task
 from ordered_memory.tasks.listops import ListOps
 from ordered_memory.tasks.logic import Logic
+from ordered_memory.tasks.sst import SST
 
-TASKS: dict[str, type[Task]] = {"listops": ListOps, "logic": Logic}
+TASKS: dict[str, type[Task]] = {"listops": ListOps, "logic": Logic, "sst": SST}
 
 __all__ = ["SPLITS", "TASKS", "Example", "Split", "Task"]
