@@ -95,6 +95,14 @@ class TestModels:
         assert main(["parse", runs[model], "A lovely film"]) == 0
         assert capsys.readouterr().out.startswith(("label negative, ", "label positive, "))
 
+    def test_words_that_the_model_does_not_know_are_told(self, runs, capsys):
+        for text, told in (
+            ("a Wholesome wholesome film.", "warning: the model does not know 'wholesome', 'film.'\n"),
+            ("a delightful film", ""),  # of which training has no `delightful`, but a word vector
+        ):
+            assert main(["parse", runs["lstm"], text]) == 0
+            assert capsys.readouterr().err == told
+
     @pytest.mark.parametrize("model", MODELS)
     def test_parse_a_tree(self, runs, model, capsys):
         assert main(["parse", runs[model], "(3 (2 A) (3 (3 lovely) (2 -LRB-)))", "--json"]) == 0

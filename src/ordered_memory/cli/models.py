@@ -134,6 +134,7 @@ def parse(argv: Sequence[str]) -> int:
             example = _example(task, texts)
             _warn_of_slots(model, [example], arguments.num_slots)
             _warn_of_operators(config, [example])
+            _warn_of_unknown_words(model, example)
             prediction = model.predict(*example.sentences, trees=example.trees, **options)
         except InputError as error:
             raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
@@ -241,6 +242,14 @@ def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: in
             f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
             file=sys.stderr,
         )
+
+
+def _warn_of_unknown_words(model: Classifier, example: Example) -> None:
+    """Says so where the model reads its unknown token in the place of a word."""
+    words = (token for tokens in example.sentences for token in tokens)
+    unknown = list(dict.fromkeys(word for word in words if word not in model.vocabulary))
+    if unknown and model.vocabulary.unknown is not None:
+        print(f"warning: the model does not know {', '.join(map(repr, unknown))}", file=sys.stderr)
 
 
 def _warn_of_operators(config: Any, examples: Sequence[Example]) -> None:
