@@ -20,6 +20,7 @@ from ordered_memory.config import (
     UniversalTransformerConfig,
 )
 from ordered_memory.errors import InputError
+from ordered_memory.tasks.files import FilesConfig
 from ordered_memory.tasks.listops import ListOpsConfig
 from ordered_memory.tasks.logic import LogicConfig
 
@@ -108,14 +109,35 @@ LOGIC = dataclasses.replace(
     ),
 )
 
+# For data of any kind and size: nothing extreme, and an end where validation accuracy has not risen for long.
+FILES = Experiment(
+    task="files",
+    data=FilesConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=15, dropout=0.2, attention_dropout=0.2),
+    classifier=ClassifierConfig(
+        embedding_size=128, input_dropout=0.2, output_dropout=0.2, head="mlp", embedding_range=0.1
+    ),
+    training=TrainingConfig(
+        epochs=20,
+        batch_size=64,
+        learning_rate=1e-3,
+        beta1=0.9,
+        weight_decay=0.0,
+        schedule="cosine",
+        warmup=0.02,
+        early_stop=6,
+    ),
+)
+
 PRESETS: dict[str, Experiment] = {
     "listops": LISTOPS,
     "listops-paper": LISTOPS_PAPER,
     "listops-demo": LISTOPS_DEMO,
     "logic": LOGIC,
     "logic-paper": LOGIC_PAPER,
+    "files": FILES,
 }
-DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic"}
+DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic", "files": "files"}
 """The preset of each task that is taken when none is named."""
 
 # What another model than the preset's own takes in its place; a model that is not named takes its config's defaults at
@@ -136,6 +158,7 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
         "transformer": TransformerConfig(hidden_size=200, num_layers=24, norm="after"),
         "universal-transformer": UniversalTransformerConfig(hidden_size=200, num_steps=24, norm="after", halting=True),
     },
+    "files": {},
 }
 
 # What such a model trains with in place of the preset's own settings.
@@ -155,6 +178,7 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
         "cooperative": {"batch_size": 64, **_ADADELTA},
     },
+    "files": {"transformer": _TRANSFORMER, "universal-transformer": _TRANSFORMER, "cooperative": _ADADELTA},
 }
 
 GOLD_TREES = ("tree-rnn", "tree-lstm", "tree-cell")
