@@ -1,5 +1,7 @@
 """Presets: those that the README names are there, and each can be trained with each model."""
 
+import dataclasses
+
 import pytest
 
 from ordered_memory.classifier import Classifier
@@ -8,7 +10,11 @@ from ordered_memory.errors import InputError
 from ordered_memory.presets import DEFAULTS, PRESETS, preset
 from ordered_memory.tasks import TASKS
 
-TEXTS = {"listops": ["[MAX 2 [MIN 4 7 ] 0 ]"], "logic": ["( a ( and b ) )", "( not a )"]}
+TEXTS = {
+    "listops": ["[MAX 2 [MIN 4 7 ] 0 ]"],
+    "logic": ["( a ( and b ) )", "( not a )"],
+    "files": ["( ( the cat ) sat )"],
+}
 
 
 def test_each_task_has_a_preset_of_its_own():
@@ -20,11 +26,15 @@ def test_each_task_has_a_preset_of_its_own():
 
 @pytest.mark.parametrize("model", ENCODER_CONFIGS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_each_preset_makes_each_model(name, model):
+def test_each_preset_makes_each_model(name, model, tmp_path):
     experiment = preset(PRESETS[name].task, name, model)
     assert experiment.model == model
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
-    task = TASKS[experiment.task](experiment.data)
+    data = experiment.data
+    if experiment.task == "files":
+        (tmp_path / "train.tsv").write_text("yes\t( the cat )\nno\t( the dog )\n" * 5)
+        data = dataclasses.replace(data, train=str(tmp_path / "train.tsv"), gold_trees=True)
+    task = TASKS[experiment.task](data)
     made = Classifier(
         task.vocabulary,
         task.labels,

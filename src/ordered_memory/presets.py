@@ -20,7 +20,7 @@ from ordered_memory.config import (
     UniversalTransformerConfig,
 )
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.files import FilesConfig
+from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.tasks.listops import ListOpsConfig
 from ordered_memory.tasks.logic import LogicConfig
 

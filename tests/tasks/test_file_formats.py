@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordered_memory.errors import InputError
@@ -48,6 +48,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
+@settings(max_examples=50)
 @given(rows=st.sampled_from([1, 2]).flatmap(examples), mark=st.sampled_from(["", "\ufeff"]))
 def test_what_is_written_comes_back(folder, ending, rows, mark):
     path = folder / f"some{ending}"

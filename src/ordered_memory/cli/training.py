@@ -18,7 +18,8 @@ from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment,
 from ordered_memory.errors import InputError
 from ordered_memory.presets import GOLD_TREES, PRESETS, preset
 from ordered_memory.tasks import TASKS
-from ordered_memory.tasks.files import Files, FilesConfig
+from ordered_memory.tasks.files import Files
+from ordered_memory.tasks.files_data import FilesConfig
 
 TASK_HELP = "The task to learn; each has flags of its own. files is your own data: om train files --help."
 

@@ -29,7 +29,7 @@ from ordered_memory.reproduce.runs import (
     table,
 )
 from ordered_memory.tasks import Example
-from ordered_memory.tasks.files import FilesConfig
+from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.training.progress import duration
 
 COLOURS = 5
