@@ -39,6 +39,7 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
 
     from ordered_memory.training import loop
     from ordered_memory.training.progress import Live, Silent, duration
+    from ordered_memory.training.run_directory import RunDirectory
 
     if arguments.threads is not None:
         if arguments.threads < 1:
@@ -46,6 +47,8 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
         torch.set_num_threads(arguments.threads)
     task = TASKS[experiment.task](experiment.data)
     if isinstance(task, Files):
+        if not arguments.resume:
+            RunDirectory.require_new(folder)  # before anything is read
         for remark in task.remarks():
             print(remark, file=sys.stderr)
     console = Console(stderr=arguments.json)
