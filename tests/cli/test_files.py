@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ordered_memory.classifier import Classifier
 from ordered_memory.cli import main
 from ordered_memory.config import ENCODER_CONFIGS
 from ordered_memory.presets import GOLD_TREES
@@ -177,7 +178,7 @@ class TestModels:
             assert main(["parse", moved, text, "--json"]) == 0
             answer = json.loads(capsys.readouterr().out)
             assert answer["tokens"] == ["the", "3", "x"]
-            assert answer["label"] in ("odd", "even")
+            assert answer == Classifier.from_pretrained(moved).predict(text.lower()).to_dict()
         assert "this bracket is never closed" in error_of(capsys, "parse", moved, "( the 3")
         assert "the text is empty" in error_of(capsys, "parse", moved, " ")
 

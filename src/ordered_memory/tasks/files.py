@@ -55,7 +55,8 @@ class Files:
             return self._given
         train, least = self._data.splits["train"], self.config.min_count
         kept = sorted(word for word, count in self._data.words.items() if count >= least and word != UNKNOWN)
-        vocabulary = Vocabulary((UNKNOWN, *kept), unknown=UNKNOWN)
+        ignored = BRACKETS if self.config.gold_trees else ()
+        vocabulary = Vocabulary((UNKNOWN, *kept), ignored, UNKNOWN)
         return Known(vocabulary, labels_of(train), len(train[0].example.sentences))
 
     @property
