@@ -1,5 +1,6 @@
 """Presets: those that the README names are there, and each can be trained with each model."""
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,7 @@ TEXTS = {
     "listops": ["[MAX 2 [MIN 4 7 ] 0 ]"],
     "logic": ["( a ( and b ) )", "( not a )"],
     "sst": ["(3 (2 a) (3 (3 lovely) (2 film)))"],
+    "files": ["( ( the cat ) sat )"],
 }
 
 
@@ -35,11 +37,15 @@ def test_each_task_has_a_preset_of_its_own():
 
 @pytest.mark.parametrize("model", ENCODER_CONFIGS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_each_preset_makes_each_model(name, model):
+def test_each_preset_makes_each_model(name, model, tmp_path):
     experiment = preset(PRESETS[name].task, name, model)
     assert experiment.model == model
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
-    task = TASKS[experiment.task](experiment.data)
+    data = experiment.data
+    if experiment.task == "files":
+        (tmp_path / "train.tsv").write_text("yes\t( the cat )\nno\t( the dog )\n" * 5)
+        data = dataclasses.replace(data, train=str(tmp_path / "train.tsv"), gold_trees=True)
+    task = TASKS[experiment.task](data)
     made = Classifier(
         task.vocabulary,
         task.labels,

@@ -20,6 +20,7 @@ from ordered_memory.config import (
     UniversalTransformerConfig,
 )
 from ordered_memory.errors import InputError
+from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.tasks.listops import ListOpsConfig
 from ordered_memory.tasks.logic import LogicConfig
 from ordered_memory.tasks.sst import SSTConfig
@@ -138,6 +139,26 @@ SST = dataclasses.replace(
     training=TrainingConfig(epochs=8, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=300),
 )
 
+# For data of any kind and size: nothing extreme, and an end where validation accuracy has not risen for long.
+FILES = Experiment(
+    task="files",
+    data=FilesConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=15, dropout=0.2, attention_dropout=0.2),
+    classifier=ClassifierConfig(
+        embedding_size=128, input_dropout=0.2, output_dropout=0.2, head="mlp", embedding_range=0.1
+    ),
+    training=TrainingConfig(
+        epochs=20,
+        batch_size=64,
+        learning_rate=1e-3,
+        beta1=0.9,
+        weight_decay=0.0,
+        schedule="cosine",
+        warmup=0.02,
+        early_stop=6,
+    ),
+)
+
 PRESETS: dict[str, Experiment] = {
     "listops": LISTOPS,
     "listops-paper": LISTOPS_PAPER,
@@ -146,8 +167,9 @@ PRESETS: dict[str, Experiment] = {
     "logic-paper": LOGIC_PAPER,
     "sst": SST,
     "sst-paper": SST_PAPER,
+    "files": FILES,
 }
-DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic", "sst": "sst"}
+DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic", "sst": "sst", "files": "files"}
 """The preset of each task that is taken when none is named."""
 
 # What another model than the preset's own takes in its place; a model that is not named takes its config's defaults at
@@ -175,6 +197,7 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
         "transformer": TransformerConfig(hidden_size=300, num_heads=10),
         "universal-transformer": UniversalTransformerConfig(hidden_size=300, num_heads=10),
     },
+    "files": {},
 }
 
 # What such a model trains with in place of the preset's own settings.
@@ -199,6 +222,7 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
         "cooperative": {"batch_size": 64, **_ADADELTA},
     },
+    "files": {"transformer": _TRANSFORMER, "universal-transformer": _TRANSFORMER, "cooperative": _ADADELTA},
 }
 
 GOLD_TREES = ("tree-rnn", "tree-lstm", "tree-cell")

@@ -16,6 +16,7 @@ from ordered_memory.cli.arguments import data_in, parse_arguments
 from ordered_memory.cli.progress import bar
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example, Task
+from ordered_memory.tasks.files import Files, Known
 from ordered_memory.tasks.listops import ListOpsConfig
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def evaluate(argv: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(figures.to_dict() | ({} if pointer is None else {"pointer": pointer})))
     else:
-        bucket = "operations" if task.sentences == 2 else "tokens"
+        bucket = "operations" if task.name == "logic" else "tokens"
         _print_figures(figures, str(arguments.data or "its test set"), pointer, bucket)
     return 0
 
@@ -195,11 +196,13 @@ def _task_of(model: Classifier) -> tuple[Task, Any]:
         raise InputError(f"the checkpoint's task is {model.task!r}, and must be one of {', '.join(TASKS)}")
     kind = TASKS[model.task]
     values = model.card.get("data")
-    if values is None:
-        return kind(), None
-    from ordered_memory.config import from_dict
+    config: Any = None
+    if values is not None:
+        from ordered_memory.config import from_dict
 
-    config: Any = from_dict(kind.config_type, values, "the checkpoint's card: data")
+        config = from_dict(kind.config_type, values, "the checkpoint's card: data")
+    if kind is Files:  # the files may be gone, but the model knows what there is to know
+        return Files(config, Known(model.vocabulary, model.labels, model.sentences)), config
     return kind(config), config
 
 

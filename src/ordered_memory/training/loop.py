@@ -5,6 +5,7 @@ import math
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -34,17 +35,19 @@ class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to sto
     """The run was asked to stop; its state is saved."""
 
 
-def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool = False) -> dict[str, Any]:
+def train(
+    experiment: Experiment, folder: Path, progress: Progress, resume: bool = False, task: Task | None = None
+) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
     With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
-    never stopped.
+    never stopped. A `task` that is made already, from the experiment's data, is taken as it is.
     """
     if resume:
         experiment = RunDirectory.open(folder).experiment()
     else:
         RunDirectory.require_new(folder)
-    task = TASKS[experiment.task](experiment.data)
+    task = task or TASKS[experiment.task](experiment.data)
     experiment = dataclasses.replace(experiment, data=task.config)  # which tells what data it really is
     splits = task.splits()
     for name in SPLITS:
@@ -264,7 +267,7 @@ class _Run:
             hard = {name: measured(name, pointer="hard") for name in hard_sets}
         finally:
             self.progress.stop()
-        labels = [example.label for example in examples]
+        labels = Counter(example.label for example in examples)
         result = {
             "task": self.experiment.task,
             "model": self.experiment.model,
@@ -273,7 +276,7 @@ class _Run:
             "test": figures.pop("test"),
             "hard_pointer": hard,
             "extra_tests": figures,
-            "majority": max(map(labels.count, self.task.labels)) / len(labels),
+            "majority": max(labels.values()) / len(examples),
             "trivial_f1": trivial_f1(examples),
             "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
