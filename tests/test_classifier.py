@@ -28,6 +28,7 @@ from ordered_memory.errors import InputError
 from ordered_memory.tasks import propositions
 from ordered_memory.tasks.listops import VOCABULARY
 from ordered_memory.trees import Tree
+from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
 LABELS = tuple("0123456789")
@@ -270,6 +271,46 @@ class TestBatches:
         kinds = [[type(layer).__name__ for layer in head] for head in (linear, mlp)]
         assert kinds == [["Dropout", "Linear"], ["Dropout", "Linear", "ReLU", "Dropout", "Linear"]]
         assert mlp(torch.zeros(2, 4)).shape == (2, 3)
+
+
+class TestEmbedding:
+    def dropped(self, **config):
+        """(time, rows, size): which of the embeddings' numbers dropout has put to zero, in training."""
+        model = make(input_dropout=0.5, **config).train()
+        batch = model.collate([VOCABULARY.encode(["7"] * 40)] * 6)
+        return model._embed(batch) == 0
+
+    def test_dropout_may_have_one_mask_for_all_tokens_of_a_sentence(self):
+        shared = self.dropped(shared_input_dropout=True)
+        assert (shared == shared[0]).all()
+        assert 0 < shared[0].float().mean() < 1
+        assert not (shared[0] == shared[0, 0]).all()  # each row has a mask of its own
+        each = self.dropped()
+        assert not (each == each[0]).all()
+
+    def test_what_is_kept_is_scaled_up(self):
+        model = make(input_dropout=0.5, shared_input_dropout=True)
+        batch = model.collate([VOCABULARY.encode(TEXT.split())])
+        plain, dropped = model._embed(batch), model.train()._embed(batch)
+        torch.testing.assert_close(dropped, torch.where(dropped == 0, 0.0, 2 * plain))
+
+    def test_vectors_take_their_words_places(self):
+        values = np.arange(15, dtype=np.float32).reshape(3, 5)
+        model = make(vectors="some.txt")
+        former = model.embedding.weight.detach().clone()
+        model.set_vectors(WordVectors(("7", "seven", "[MAX"), values, Path("some.txt"), ""))
+        rows = VOCABULARY.encode(["7", "[MAX"])
+        torch.testing.assert_close(model.embedding.weight[rows].detach(), torch.from_numpy(values[[0, 2]]))
+        others = [row for row in range(len(VOCABULARY)) if row not in rows]
+        assert torch.equal(model.embedding.weight[others], former[others])
+        assert former.abs().max() <= 0.1
+
+    @pytest.mark.parametrize(("config", "frozen"), [({"vectors": "some.txt"}, True), ({}, False)])
+    def test_only_vectors_are_frozen(self, config, frozen):
+        model = make(freeze_vectors=True, **config).train()
+        batch = model.collate([VOCABULARY.encode(TEXT.split())], [3])
+        next(model.losses(batch)).backward()
+        assert (model.embedding.weight.grad is None) == frozen
 
 
 class TestSave:

@@ -14,7 +14,7 @@ SOURCE = Path(ordered_memory.__file__).parent
 HOUSE = [
     {"errors", "__init__", "atomic"},
     {"memory", "native", "trees", "vocabulary"},
-    {"scoring", "drawing", "tasks"},
+    {"scoring", "drawing", "tasks", "vectors"},
     {"config", "presets"},
     {"encoders"},
     {"classifier"},

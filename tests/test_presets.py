@@ -1,14 +1,31 @@
 """Presets: those that the README names are there, and each can be trained with each model."""
 
+import dataclasses
+from collections.abc import Iterator
+
 import pytest
 
 from ordered_memory.classifier import Classifier
+from ordered_memory.cli.arguments import data_in
 from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
 from ordered_memory.errors import InputError
 from ordered_memory.presets import DEFAULTS, PRESETS, preset
 from ordered_memory.tasks import TASKS
+from tests.treebank import write_treebank
 
-TEXTS = {"listops": ["[MAX 2 [MIN 4 7 ] 0 ]"], "logic": ["( a ( and b ) )", "( not a )"]}
+TEXTS = {
+    "listops": ["[MAX 2 [MIN 4 7 ] 0 ]"],
+    "logic": ["( a ( and b ) )", "( not a )"],
+    "sst": ["(3 (2 a) (3 (3 lovely) (2 film)))"],
+    "files": ["( ( the cat ) sat )"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(tmp_path_factory) -> Iterator[None]:
+    """A made-up treebank: the vocabulary of its task is in its files."""
+    with data_in(write_treebank(tmp_path_factory.mktemp("data"))):
+        yield
 
 
 def test_each_task_has_a_preset_of_its_own():
@@ -20,11 +37,15 @@ def test_each_task_has_a_preset_of_its_own():
 
 @pytest.mark.parametrize("model", ENCODER_CONFIGS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_each_preset_makes_each_model(name, model):
+def test_each_preset_makes_each_model(name, model, tmp_path):
     experiment = preset(PRESETS[name].task, name, model)
     assert experiment.model == model
     assert type(experiment.encoder) is ENCODER_CONFIGS[model]
-    task = TASKS[experiment.task](experiment.data)
+    data = experiment.data
+    if experiment.task == "files":
+        (tmp_path / "train.tsv").write_text("yes\t( the cat )\nno\t( the dog )\n" * 5)
+        data = dataclasses.replace(data, train=str(tmp_path / "train.tsv"), gold_trees=True)
+    task = TASKS[experiment.task](data)
     made = Classifier(
         task.vocabulary,
         task.labels,
@@ -82,6 +103,18 @@ def test_the_papers_setting_of_logic():
     assert (paper.encoder.dropout, paper.encoder.attention_dropout) == (0.2, 0.2)
     assert (paper.classifier.input_dropout, paper.classifier.output_dropout) == (0.1, 0.3)
     assert made.embedding.weight.abs().max() <= 0.1
+
+
+def test_the_papers_setting_of_sst():
+    paper = PRESETS["sst-paper"]
+    task = TASKS["sst"](paper.data)
+    made = Classifier(task.vocabulary, task.labels, paper.model, paper.encoder, paper.classifier)
+    # As many as the released model of two classes has without its embeddings.
+    trained = [parameter for parameter in made.parameters() if parameter.requires_grad]
+    assert sum(parameter.numel() for parameter in trained) == 2_526_303
+    assert (paper.encoder.num_slots, paper.encoder.dropout, paper.encoder.attention_dropout) == (15, 0.2, 0.2)
+    assert (paper.classifier.input_dropout, paper.classifier.output_dropout) == (0.3, 0.4)
+    assert made.embedding.weight.shape[1] == 300
 
 
 def test_an_unknown_preset_names_those_there_are():

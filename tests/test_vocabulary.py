@@ -18,6 +18,7 @@ vocabularies = st.lists(words, unique=True, min_size=1).flatmap(
         st.just(tokens),
         st.frozensets(words.filter(lambda word: word not in tokens)),
         st.sampled_from([None, *tokens]),
+        st.booleans(),
     )
 )
 
@@ -124,3 +125,15 @@ def test_a_bad_vocabulary_is_refused(tokens: list[str], ignored: list[str], unkn
 def test_bad_saved_values_are_refused(values: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=told):
         Vocabulary.from_dict(values)
+
+
+def test_lower_case() -> None:
+    vocabulary = Vocabulary(["a", "film"], unknown="a", lower_case=True)
+    assert vocabulary.tokenise("A FILM") == ("a", "film")
+    assert Vocabulary(["a", "film"]).tokenise("A FILM") == ("A", "FILM")
+
+
+def test_more_words_come_after_its_own() -> None:
+    vocabulary = Vocabulary(["a", "film"], unknown="a", lower_case=True)
+    longer = vocabulary.extended(["good", "film", "bad"])
+    assert longer == Vocabulary(["a", "film", "good", "bad"], unknown="a", lower_case=True)

@@ -25,6 +25,7 @@ from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConf
 from ordered_memory.encoders import Encoder, Encoding, Outcome, make_encoder
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Spans, Tree, escape
+from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
 FILES = CONFIG, WEIGHTS = "config.json", "weights.safetensors"
@@ -126,13 +127,21 @@ class Classifier(nn.Module):
         self.encoder_config = ENCODER_CONFIGS[model]() if encoder is None else encoder
         self.config = ClassifierConfig() if config is None else config
         self.embedding = nn.Embedding(len(vocabulary), self.config.embedding_size, padding_idx=PADDING)
-        if (limit := self.config.embedding_range) is not None:
+        if limit := self.config.embedding_range or (0.1 if self.config.vectors else None):
             nn.init.uniform_(self.embedding.weight, -limit, limit)
             nn.init.zeros_(self.embedding.weight[PADDING])
+        self.embedding.weight.requires_grad_(not (self.config.vectors and self.config.freeze_vectors))
         self.input_dropout = nn.Dropout(self.config.input_dropout)
         self.encoder: Encoder = make_encoder(model, self.config.embedding_size, self.encoder_config, sentences)
         parts = 1 if sentences == 1 or self.encoder.joint else 4
         self.head = make_head(self.config, parts * self.encoder.output_size, self.encoder.output_size, len(self.labels))
+
+    @torch.no_grad()
+    def set_vectors(self, vectors: WordVectors) -> None:
+        """Puts word vectors in the place of their words' embeddings; words that it does not know are left out."""
+        places = [place for place, word in enumerate(vectors.words) if word in self.vocabulary]
+        rows = self.vocabulary.encode([vectors.words[place] for place in places])
+        self.embedding.weight[rows] = torch.from_numpy(vectors.values[places]).to(self.embedding.weight)
 
     def forward(self, batch: Batch) -> Output:
         encoding = self._encode(batch)
@@ -170,8 +179,11 @@ class Classifier(nn.Module):
         return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
 
     def _embed(self, batch: Batch) -> Tensor:
-        embedded: Tensor = self.input_dropout(self.embedding(batch.tokens))
-        return embedded
+        embedded: Tensor = self.embedding(batch.tokens)
+        if not self.config.shared_input_dropout:
+            return self.input_dropout(embedded)  # type: ignore[no-any-return]
+        mask: Tensor = self.input_dropout(torch.ones_like(embedded[0]))  # (rows, size)
+        return embedded * mask
 
     def _encode(self, batch: Batch) -> Encoding:
         encoding: Encoding = self.encoder(self._embed(batch), batch.lengths, batch.trees)

@@ -20,8 +20,11 @@ from ordered_memory.config import (
     UniversalTransformerConfig,
 )
 from ordered_memory.errors import InputError
+from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.tasks.listops import ListOpsConfig
 from ordered_memory.tasks.logic import LogicConfig
+from ordered_memory.tasks.sst import SSTConfig
+from ordered_memory.vectors import AUTO
 
 # The paper's appendix; the optimiser and the schedule are the released code's.
 LISTOPS_PAPER = Experiment(
@@ -108,14 +111,65 @@ LOGIC = dataclasses.replace(
     ),
 )
 
+# The paper's setting with GloVe: 300-d vectors of 840 billion words, which stay as they are.
+SST_PAPER = Experiment(
+    task="sst",
+    data=SSTConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=300, num_slots=15, dropout=0.2, attention_dropout=0.2),
+    classifier=ClassifierConfig(
+        embedding_size=300,
+        input_dropout=0.3,
+        shared_input_dropout=True,
+        output_dropout=0.4,
+        head="mlp",
+        activation="relu",
+        vectors="glove.840B.300d.txt",
+        freeze_vectors=True,
+    ),
+    training=TrainingConfig(),
+)
+
+# Not settled yet: no run of it is finished. The same with 100-d vectors, if there are any, and a cell of a fifth of the
+# arithmetic: an epoch has 720,000 tokens for two classes and 1,130,000 for five, and the published size would take
+# hours. As on the other tasks momentum and a rate that falls to zero take the place of 50 epochs.
+SST = dataclasses.replace(
+    SST_PAPER,
+    encoder=dataclasses.replace(SST_PAPER.encoder, hidden_size=128),
+    classifier=dataclasses.replace(SST_PAPER.classifier, embedding_size=100, vectors=AUTO),
+    training=TrainingConfig(epochs=8, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=300),
+)
+
+# For data of any kind and size: nothing extreme, and an end where validation accuracy has not risen for long.
+FILES = Experiment(
+    task="files",
+    data=FilesConfig(),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=15, dropout=0.2, attention_dropout=0.2),
+    classifier=ClassifierConfig(
+        embedding_size=128, input_dropout=0.2, output_dropout=0.2, head="mlp", embedding_range=0.1
+    ),
+    training=TrainingConfig(
+        epochs=20,
+        batch_size=64,
+        learning_rate=1e-3,
+        beta1=0.9,
+        weight_decay=0.0,
+        schedule="cosine",
+        warmup=0.02,
+        early_stop=6,
+    ),
+)
+
 PRESETS: dict[str, Experiment] = {
     "listops": LISTOPS,
     "listops-paper": LISTOPS_PAPER,
     "listops-demo": LISTOPS_DEMO,
     "logic": LOGIC,
     "logic-paper": LOGIC_PAPER,
+    "sst": SST,
+    "sst-paper": SST_PAPER,
+    "files": FILES,
 }
-DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic"}
+DEFAULTS: dict[str, str] = {"listops": "listops", "logic": "logic", "sst": "sst", "files": "files"}
 """The preset of each task that is taken when none is named."""
 
 # What another model than the preset's own takes in its place; a model that is not named takes its config's defaults at
@@ -136,6 +190,14 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
         "transformer": TransformerConfig(hidden_size=200, num_layers=24, norm="after"),
         "universal-transformer": UniversalTransformerConfig(hidden_size=200, num_steps=24, norm="after", halting=True),
     },
+    "sst": {},
+    # The paper has no Transformers here: 10 heads, for 8 do not divide the size.
+    "sst-paper": {
+        "on-lstm": ONLSTMConfig(hidden_size=300, chunk_size=10),
+        "transformer": TransformerConfig(hidden_size=300, num_heads=10),
+        "universal-transformer": UniversalTransformerConfig(hidden_size=300, num_heads=10),
+    },
+    "files": {},
 }
 
 # What such a model trains with in place of the preset's own settings.
@@ -150,11 +212,17 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "gumbel-tree": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, "learning_rate": 1e-3},
         "cooperative": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, **_ADADELTA},
     },
+    "sst": {
+        "transformer": _TRANSFORMER,
+        "universal-transformer": _TRANSFORMER,
+        "cooperative": {"batch_size": 64, **_ADADELTA},
+    },
     "listops-paper": {
         "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
         "cooperative": {"batch_size": 64, **_ADADELTA},
     },
+    "files": {"transformer": _TRANSFORMER, "universal-transformer": _TRANSFORMER, "cooperative": _ADADELTA},
 }
 
 GOLD_TREES = ("tree-rnn", "tree-lstm", "tree-cell")

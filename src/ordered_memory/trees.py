@@ -467,8 +467,9 @@ def _parse(text: str, style: Style) -> Tree:
 
 
 def _is_leaf(pieces: list[str], position: int) -> bool:
-    label_word_close = pieces[position + 1 : position + 4]
-    return len(label_word_close) == 3 and [piece in "()" for piece in label_word_close] == [False, False, True]
+    if position + 3 >= len(pieces) or pieces[position + 3] != ")":
+        return False
+    return pieces[position + 2] not in "()" and pieces[position + 1] not in "()"
 
 
 def _bracket_error(problem: str, pieces: list[str], position: int) -> InputError:

@@ -2,8 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ordered_memory.errors import InputError
@@ -32,6 +32,8 @@ class Vocabulary:
     """Tokens that `tokenise` drops from text, such as the round brackets of ListOps."""
     unknown: str | None = None
     """The token that stands for every unknown one; without it an unknown token is an error."""
+    lower_case: bool = False
+    """Whether `tokenise` makes text lower case."""
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -56,9 +58,14 @@ class Vocabulary:
     def __contains__(self, token: object) -> bool:
         return token in self._ids
 
+    def extended(self, words: Iterable[str]) -> "Vocabulary":
+        """With these words after its own; those that it has already are left out."""
+        return replace(self, tokens=(*self.tokens, *(word for word in words if word not in self)))
+
     def tokenise(self, text: str) -> tuple[str, ...]:
         """Split text at ASCII whitespace and drop the ignored tokens."""
-        tokens = tuple(token for token in split_words(text) if token not in self.ignored)
+        words = split_words(text.lower() if self.lower_case else text)
+        tokens = tuple(token for token in words if token not in self.ignored)
         if not tokens:
             raise InputError("the text is empty: there is no token to read")
         return tokens
@@ -106,18 +113,22 @@ class Vocabulary:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"tokens": list(self.tokens), "ignored": list(self.ignored), "unknown": self.unknown}
+        values = {"tokens": list(self.tokens), "ignored": list(self.ignored), "unknown": self.unknown}
+        return values | ({"lower_case": True} if self.lower_case else {})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Vocabulary":
         """The vocabulary that `to_dict` wrote."""
-        if surplus := values.keys() - {"tokens", "ignored", "unknown"}:
+        if surplus := values.keys() - {"tokens", "ignored", "unknown", "lower_case"}:
             raise InputError(f"vocabulary: unexpected entry {min(surplus)!r}")
         tokens: Any = values.get("tokens")
         ignored, unknown = values.get("ignored", []), values.get("unknown")
+        lower_case = values.get("lower_case", False)
         for name, entries in (("tokens", tokens), ("ignored", ignored)):
             if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
                 raise InputError(f"vocabulary: {name!r} must be a list of strings")
         if not isinstance(unknown, str | None):
             raise InputError("vocabulary: 'unknown' must be a string or null")
-        return cls(tokens, ignored, unknown)
+        if not isinstance(lower_case, bool):
+            raise InputError("vocabulary: 'lower_case' must be true or false")
+        return cls(tokens, ignored, unknown, lower_case)

@@ -16,6 +16,7 @@ from ordered_memory.cli.arguments import data_in, parse_arguments
 from ordered_memory.cli.progress import bar
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example, Task
+from ordered_memory.tasks.files import Files, Known
 from ordered_memory.tasks.listops import ListOpsConfig
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def evaluate(argv: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(figures.to_dict() | ({} if pointer is None else {"pointer": pointer})))
     else:
-        bucket = "operations" if task.sentences == 2 else "tokens"
+        bucket = "operations" if task.name == "logic" else "tokens"
         _print_figures(figures, str(arguments.data or "its test set"), pointer, bucket)
     return 0
 
@@ -134,6 +135,7 @@ def parse(argv: Sequence[str]) -> int:
             example = _example(task, texts)
             _warn_of_slots(model, [example], arguments.num_slots)
             _warn_of_operators(config, [example])
+            _warn_of_unknown_words(model, example)
             prediction = model.predict(*example.sentences, trees=example.trees, **options)
         except InputError as error:
             raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
@@ -194,11 +196,13 @@ def _task_of(model: Classifier) -> tuple[Task, Any]:
         raise InputError(f"the checkpoint's task is {model.task!r}, and must be one of {', '.join(TASKS)}")
     kind = TASKS[model.task]
     values = model.card.get("data")
-    if values is None:
-        return kind(), None
-    from ordered_memory.config import from_dict
+    config: Any = None
+    if values is not None:
+        from ordered_memory.config import from_dict
 
-    config: Any = from_dict(kind.config_type, values, "the checkpoint's card: data")
+        config = from_dict(kind.config_type, values, "the checkpoint's card: data")
+    if kind is Files:  # the files may be gone, but the model knows what there is to know
+        return Files(config, Known(model.vocabulary, model.labels, model.sentences)), config
     return kind(config), config
 
 
@@ -241,6 +245,14 @@ def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: in
             f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
             file=sys.stderr,
         )
+
+
+def _warn_of_unknown_words(model: Classifier, example: Example) -> None:
+    """Says so where the model reads its unknown token in the place of a word."""
+    words = (token for tokens in example.sentences for token in tokens)
+    unknown = list(dict.fromkeys(word for word in words if word not in model.vocabulary))
+    if unknown and model.vocabulary.unknown is not None:
+        print(f"warning: the model does not know {', '.join(map(repr, unknown))}", file=sys.stderr)
 
 
 def _warn_of_operators(config: Any, examples: Sequence[Example]) -> None:

@@ -16,8 +16,12 @@ from ordered_memory import atomic
 from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment, TrainingConfig
 from ordered_memory.errors import InputError
-from ordered_memory.presets import PRESETS, preset
+from ordered_memory.presets import GOLD_TREES, PRESETS, preset
 from ordered_memory.tasks import TASKS
+from ordered_memory.tasks.files import Files
+from ordered_memory.tasks.files_data import FilesConfig
+
+TASK_HELP = "The task to learn; each has flags of its own. files is your own data: om train files --help."
 
 
 def train(argv: Sequence[str]) -> int:
@@ -35,14 +39,21 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
 
     from ordered_memory.training import loop
     from ordered_memory.training.progress import Live, Silent, duration
+    from ordered_memory.training.run_directory import RunDirectory
 
     if arguments.threads is not None:
         if arguments.threads < 1:
             raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
         torch.set_num_threads(arguments.threads)
+    task = TASKS[experiment.task](experiment.data)
+    if isinstance(task, Files):
+        if not arguments.resume:
+            RunDirectory.require_new(folder)  # before anything is read
+        for remark in task.remarks():
+            print(remark, file=sys.stderr)
     console = Console(stderr=arguments.json)
     try:
-        result = loop.train(experiment, folder, Silent() if arguments.json else Live(console), arguments.resume)
+        result = loop.train(experiment, folder, Silent() if arguments.json else Live(console), arguments.resume, task)
     except loop.Interrupted:
         print(f"stopped; go on with: om train {experiment.task} --out {folder} --resume", file=sys.stderr)
         return 130
@@ -89,7 +100,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     kind = dataclasses.make_dataclass(
         "train",
         [
-            ("task", Annotated[Literal[tuple(TASKS)], tyro.conf.Positional, help_text("The task to learn.")]),
+            ("task", Annotated[Literal[tuple(TASKS)], tyro.conf.Positional, help_text(TASK_HELP)]),
             (
                 "model",
                 Annotated[Literal[tuple(ENCODER_CONFIGS)], help_text("The system to train; its flags are below.")],
@@ -132,7 +143,10 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ("data", type(base.data), dataclasses.field(default_factory=lambda: base.data)),
         ],
     )
-    return parse_arguments(kind, argv, "train", train.__doc__)
+    arguments: Any = parse_arguments(kind, argv, "train", train.__doc__)
+    if arguments.task != task:  # a flag's value was taken for it
+        raise InputError(f"name the task first: om train {arguments.task} ...")
+    return arguments
 
 
 def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
@@ -166,6 +180,13 @@ def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
     experiment = Experiment(
         arguments.task, arguments.model, arguments.data, arguments.encoder, arguments.classifier, arguments.training
     )
+    if experiment.model in GOLD_TREES and isinstance(experiment.data, FilesConfig) and not experiment.data.gold_trees:
+        raise InputError(
+            f"--model {experiment.model} reads gold trees: write the texts in brackets, ( ( the cat ) sat ), and say "
+            "--gold-trees, or take a model that finds trees or needs none"
+        )
     split = getattr(experiment.data, "split", "full")
     parts = [experiment.task, experiment.model, *([] if split == "full" else [split])]
+    if getattr(experiment.data, "classes", 2) != 2:
+        parts.append(f"{experiment.data.classes}classes")
     return experiment, arguments.out or Path("runs") / "-".join([*parts, f"seed{experiment.training.seed}"])

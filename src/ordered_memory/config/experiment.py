@@ -25,7 +25,17 @@ class ClassifierConfig:
     activation: Literal["relu", "elu"] = "relu"
     """The activation between the head's two linear maps."""
     embedding_range: float | None = None
-    """Embeddings start uniform between minus this and this; from a standard normal if not named."""
+    """Embeddings start uniform between minus this and this; if not named from a standard normal, or between minus 0.1
+    and 0.1 beside word vectors."""
+    vectors: str | None = None
+    """A file of word vectors in GloVe's text format that embeddings start from: a path, or a name in the folder glove
+    of $ORDERED_MEMORY_DATA; auto: one there of the embedding's size, or none."""
+    vectors_sha256: str | None = None
+    """The checksum that this file must have; config.json of a run tells what its file had."""
+    freeze_vectors: bool = False
+    """Whether the embeddings stay as they start: word vectors, and small random ones where a word has none."""
+    shared_input_dropout: bool = False
+    """Whether all tokens of a sentence share one mask of the dropout on embeddings."""
 
     def __post_init__(self) -> None:
         require_positive("embedding_size", self.embedding_size)
@@ -33,6 +43,7 @@ class ClassifierConfig:
         require_rate("output_dropout", self.output_dropout)
         if self.embedding_range is not None:
             require_positive("embedding_range", self.embedding_range)
+        require(bool(self.vectors or not self.vectors_sha256), "vectors_sha256 is named, yet no file of vectors is")
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ DIFFERING, SEARCHED = 2, 100
 
 
 def trees_section(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> str:
-    parsers = [run for run in runs if run.has_trees]
-    chosen = easy_to_draw([example for example in examples if example.trees])
+    parsers = [run for run in runs if run.induces_trees]
+    gold = [example for example in examples if example.trees]
+    chosen = easy_to_draw(gold or examples)
     if not parsers or not chosen:
         return ""
     first = chosen[:DRAWN]
@@ -25,14 +26,15 @@ def trees_section(runs: Sequence[FinishedRun], examples: Sequence[Example]) -> s
     lengths = sorted(max(map(len, example.sentences)) for example in chosen)
     left_out = " ".join(parsers[0].not_words)
     rule = (
-        f"The first {len(first)} test examples of {lengths[0]} to {lengths[-1]} tokens, whatever they look like. A "
-        "branch that only one of two trees has is drawn thick and orange."
+        f"The first {len(first)} test examples of {lengths[0]} to {lengths[-1]} tokens, whatever they look like."
+        + (" A branch that only one of two trees has is drawn thick and orange." if gold else "")
         + (f" The tokens {left_out} are left out of the trees." if left_out else "")
     )
     body = [f"<p>{escape(rule)}</p>\n", *parts]
-    if not any(sample.differs for drawn in made for sample in drawn):
+    if gold and not any(sample.differs for drawn in made for sample in drawn):
         body += _first_that_differ(parsers[0], chosen[DRAWN : DRAWN + SEARCHED])
-    return section("Induced trees beside the gold ones", "".join(body)) + _pointer(parsers[0], made[0][0])
+    title = "Induced trees beside the gold ones" if gold else "Induced trees"
+    return section(title, "".join(body)) + _pointer(parsers[0], made[0][0])
 
 
 def _first_that_differ(run: FinishedRun, examples: Sequence[Example]) -> list[str]:
@@ -70,7 +72,8 @@ def _trees(runs: Sequence[FinishedRun], pairs: Sequence[TreePair]) -> list[str]:
     for run, pair in zip(runs, pairs, strict=True):
         if pair.induced is not None:
             svg = draw_svg(pair.induced, highlight=pair.invented)
-            pictures.append(_picture(f"{escape(run.name)}: {_agreement(pair)}", svg))
+            agreement = f": {_agreement(pair)}" if pair.gold is not None else ""
+            pictures.append(_picture(escape(run.name) + agreement, svg))
     return pictures
 
 

@@ -82,3 +82,24 @@ LISTOPS_GENERALISATION: dict[str, dict[str, Figure]] = {
         "15 arguments": Figure(67.9),
     },
 }
+
+# Table 3 of the paper: accuracy on the Stanford Sentiment Treebank, of two classes and of five.
+SST: dict[str, tuple[Figure | None, Figure | None]] = {
+    "ordered-memory": (Figure(90.4), Figure(52.2)),
+    "tree-lstm": (Figure(88.0), Figure(51.0)),
+    "gumbel-tree": (Figure(90.7), Figure(53.7)),
+    "cooperative": (Figure(90.2, 0.2), Figure(51.5, 0.4)),
+}
+"""Of systems that we have, with word vectors; TreeLSTM reads the gold trees (Tai et al. 2015)."""
+
+SST_OTHERS: dict[str, tuple[Figure | None, Figure | None]] = {
+    "Radford et al. 2017": (Figure(91.8), Figure(52.9)),
+    "Peters et al. 2018": (None, Figure(54.7)),
+    "Brahma 2018": (Figure(91.2), Figure(56.2)),
+    "Devlin et al. 2018": (Figure(94.9), None),
+    "Liu et al. 2019": (Figure(95.6), None),
+    "Munkhdalai and Yu 2017 (gold trees)": (Figure(89.3), Figure(53.1)),
+    "Looks et al. 2017 (gold trees)": (Figure(89.4), Figure(52.3)),
+    "Ordered Memory, ELMo": (Figure(92.0), Figure(55.2)),
+}
+"""Of systems that we do not have, and of Ordered Memory on contextual embeddings."""

@@ -5,7 +5,7 @@ write_report([Path("runs/demo/ordered-memory"), Path("runs/demo/lstm")], Path("r
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +29,7 @@ from ordered_memory.reproduce.runs import (
     table,
 )
 from ordered_memory.tasks import Example
+from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.training.progress import duration
 
 COLOURS = 5
@@ -68,6 +69,20 @@ TASK_WORDS = {
         "training; all, those of all test files; held-out, those dropped from training. One of them is the test set "
         "above. every has all pairs of the test files, with the pattern or without.",
     ),
+    "sst": TaskWords(
+        "the Stanford Sentiment Treebank",
+        "A sentence of a film review is negative or positive, or one of five shades from very negative to very "
+        "positive. The treebank has a label for each phrase of a sentence; in training a model is told those of the "
+        "sentences and, unless it was asked not to be, those of the phrases under them. How the phrases lie in the "
+        "sentence is in the gold trees, which only models that are given trees can see.",
+        "length in tokens",
+    ),
+    "files": TaskWords(
+        "",
+        "Texts with a label each, read from files. In training a model is told the label and, unless it is one that "
+        "reads gold trees, nothing else.",
+        "length in tokens",
+    ),
 }
 
 
@@ -105,7 +120,12 @@ def page(runs: Sequence[FinishedRun]) -> str:
 
 
 def _words(run: FinishedRun) -> TaskWords:
-    return TASK_WORDS.get(run.experiment.task) or TaskWords(run.experiment.task, "", "bucket")
+    words = TASK_WORDS.get(run.experiment.task) or TaskWords(run.experiment.task, "", "bucket")
+    data = run.experiment.data
+    if not isinstance(data, FilesConfig):
+        return words
+    held_out = f" The test set was held out of {data.train}." if data.test is None else ""
+    return replace(words, title=Path(str(data.train)).name, introduction=words.introduction + held_out)
 
 
 def _title(runs: Sequence[FinishedRun]) -> str:
@@ -160,22 +180,28 @@ def _circumstances(run: FinishedRun) -> list[str]:
 
 def _results(runs: Sequence[FinishedRun]) -> str:
     rows = table(runs)
-    has_words = any(row.f1_words is not None for row in rows)
-    heads = ("", "accuracy", "F1", "F1 without root", *["F1 of words"] * has_words, "parameters", "training time")
-    caption = (
-        "Accuracy and unlabelled F1 against the gold trees, on the test set. The checkpoint of each run was picked by "
-        "its accuracy on a validation set; the test set was looked at once, at the end. F1 counts the brackets that "
-        "two trees share, with the one around the whole sentence, which is always right, and without it. The lower "
-        "rows are floors: answers and trees made without reading the sentence."
-        + (" F1 of words leaves brackets, which are tokens here, out of both trees." if has_words else "")
+    kinds = {"accuracy": "accuracy", "f1": "F1", "f1_without_root": "F1 without root", "f1_words": "F1 of words"}
+    kinds = {kind: name for kind, name in kinds.items() if any(getattr(row, kind) is not None for row in rows)}
+    picked = (
+        "The checkpoint of each run was picked by its accuracy on a validation set; the test set was looked at once, "
+        "at the end."
     )
-    return markup.section("Results", markup.table(heads, [_result_row(row, has_words) for row in rows], caption))
+    caption = f"Accuracy on the test set. {picked} The lowest row is a floor: the answer without reading the sentence."
+    if "f1" in kinds:
+        caption = (
+            f"Accuracy and unlabelled F1 against the gold trees, on the test set. {picked} F1 counts the brackets that "
+            "two trees share, with the one around the whole sentence, which is always right, and without it. The "
+            "lower rows are floors: answers and trees made without reading the sentence."
+        )
+    if "f1_words" in kinds:
+        caption += " F1 of words leaves brackets, which are tokens here, out of both trees."
+    heads = ("", *kinds.values(), "parameters", "training time")
+    return markup.section("Results", markup.table(heads, [_result_row(row, list(kinds)) for row in rows], caption))
 
 
-def _result_row(row: Row, has_words: bool) -> str:
-    scores = (row.accuracy, row.f1, row.f1_without_root, *[row.f1_words] * has_words)
+def _result_row(row: Row, kinds: Sequence[str]) -> str:
     values = [
-        *map(percent, scores),
+        *(percent(getattr(row, kind)) for kind in kinds),
         NOTHING if row.parameters is None else f"{row.parameters:,}",
         NOTHING if row.seconds is None else duration(row.seconds),
     ]
@@ -292,7 +318,9 @@ def _settings(runs: Sequence[FinishedRun]) -> str:
 
 def _plain(config: Any) -> str:
     """A config on one line, as far as readers ask first; the whole of it stands below."""
-    shown = {key: " ".join(value) if isinstance(value, tuple) else value for key, value in vars(config).items()}
+    shown = {
+        key: " ".join(map(str, value)) if isinstance(value, tuple) else value for key, value in vars(config).items()
+    }
     if isinstance(config, TrainingConfig):
         limit = "epochs" if config.budget is None else "budget"
         shown = {key: shown[key] for key in (limit, "batch_size", "optimiser", "learning_rate", "schedule")}

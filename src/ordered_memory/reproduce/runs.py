@@ -64,7 +64,12 @@ class FinishedRun:
 
     @property
     def has_trees(self) -> bool:
+        """Whether its trees are measured: it induces some, and there are gold ones."""
         return self.result["test"]["f1"] is not None
+
+    @property
+    def induces_trees(self) -> bool:
+        return self.model.encoder.trees == "latent"
 
     @cached_property
     def not_words(self) -> tuple[str, ...]:

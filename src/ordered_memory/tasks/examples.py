@@ -32,14 +32,16 @@ class Task(Protocol):
     name: ClassVar[str]
     config_type: ClassVar[type]
     """The frozen dataclass of plain values that the task is made from; its defaults are the published setting."""
-    sentences: ClassVar[int]
-    """In each example: 1, or 2 for pairs."""
 
     def __init__(self, config: Any = None) -> None: ...
 
     @property
     def config(self) -> Any:
         """The config that the task was made from."""
+
+    @property
+    def sentences(self) -> int:
+        """In each example: 1, or 2 for pairs."""
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -69,16 +71,29 @@ class Task(Protocol):
         """Examples from a data file; each line is checked, and a bad one is told by file, line and reason."""
 
 
-def read_lines(path: Path, parse: Callable[[str], Row]) -> list[Row]:
-    """Parse each line of a text file. Bad input is told as `file:line: reason`; blank lines may only end the file."""
+def length_bucket(length: int) -> str:
+    """1-7, 8-25, 26-50, 51-100, then by hundreds to 1000, and >1000 tokens."""
+    for least, most in ((1, 7), (8, 25), (26, 50), (51, 100)):
+        if length <= most:
+            return f"{least}-{most}"
+    hundreds = (length - 1) // 100
+    return f"{hundreds}01-{hundreds + 1}00" if length <= 1000 else ">1000"
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, which is UTF-8 with or without a byte order mark."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}:{number}: not UTF-8 text") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    lines = text.split("\n")
+
+
+def read_lines(path: Path, parse: Callable[[str], Row]) -> list[Row]:
+    """Parse each line of a text file. Bad input is told as `file:line: reason`; blank lines may only end the file."""
+    lines = read_text(path).split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:

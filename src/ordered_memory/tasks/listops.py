@@ -10,7 +10,7 @@ import numpy as np
 
 from ordered_memory import atomic
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.examples import Example, Split, read_lines
+from ordered_memory.tasks.examples import Example, Split, length_bucket, read_lines
 from ordered_memory.tasks.listops_generator import (
     DIGITS,
     END,
@@ -132,13 +132,8 @@ class ListOps:
         return {}
 
     def bucket(self, example: Example) -> str:
-        """1-7, 8-25, 26-50, 51-100, then by hundreds to 1000, and >1000 tokens."""
-        length = len(example.sentences[0])
-        for least, most in ((1, 7), (8, 25), (26, 50), (51, 100)):
-            if length <= most:
-                return f"{least}-{most}"
-        hundreds = (length - 1) // 100
-        return f"{hundreds}01-{hundreds + 1}00" if length <= 1000 else ">1000"
+        """By length; see `length_bucket`."""
+        return length_bucket(len(example.sentences[0]))
 
     @property
     def not_words(self) -> tuple[str, ...]:

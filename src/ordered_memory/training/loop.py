@@ -5,8 +5,10 @@ import math
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,32 +27,37 @@ from ordered_memory.training.batching import POOL, Dataset, epoch_batches, mixed
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.word_vectors import prepare_vectors
+from ordered_memory.vectors import WordVectors
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
     """The run was asked to stop; its state is saved."""
 
 
-def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool = False) -> dict[str, Any]:
+def train(
+    experiment: Experiment, folder: Path, progress: Progress, resume: bool = False, task: Task | None = None
+) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
     With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
-    never stopped.
+    never stopped. A `task` that is made already, from the experiment's data, is taken as it is.
     """
     if resume:
         experiment = RunDirectory.open(folder).experiment()
     else:
         RunDirectory.require_new(folder)
-    task = TASKS[experiment.task](experiment.data)
+    task = task or TASKS[experiment.task](experiment.data)
     experiment = dataclasses.replace(experiment, data=task.config)  # which tells what data it really is
     splits = task.splits()
     for name in SPLITS:
         if not splits[name]:
             raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
+    experiment, vectors = prepare_vectors(experiment, chain(*splits.values()), progress.tell)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
         torch.manual_seed(experiment.training.seed)
-        model = make_classifier(experiment, task)
+        model = make_classifier(experiment, task, vectors)
         run = _Run(experiment, directory, task, model, splits, progress)
         if resume:
             run.position = directory.load_last(model, run.optimiser)
@@ -67,11 +74,11 @@ def train(experiment: Experiment, folder: Path, progress: Progress, resume: bool
         return run.finish()
 
 
-def make_classifier(experiment: Experiment, task: Task) -> Classifier:
-    """A fresh model for a task, whose card tells what it is trained on."""
+def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | None = None) -> Classifier:
+    """A fresh model for a task, whose card tells what it is trained on. Words that have a vector are known to it."""
     values = experiment.to_dict()
-    return Classifier(
-        task.vocabulary,
+    model = Classifier(
+        task.vocabulary if vectors is None else task.vocabulary.extended(vectors.words),
         task.labels,
         experiment.model,
         experiment.encoder,
@@ -80,6 +87,9 @@ def make_classifier(experiment: Experiment, task: Task) -> Classifier:
         card={"data": values["data"], "training": values["training"], "commit": commit()},
         sentences=task.sentences,
     )
+    if vectors is not None:
+        model.set_vectors(vectors)
+    return model
 
 
 class _Run:
@@ -257,7 +267,7 @@ class _Run:
             hard = {name: measured(name, pointer="hard") for name in hard_sets}
         finally:
             self.progress.stop()
-        labels = [example.label for example in examples]
+        labels = Counter(example.label for example in examples)
         result = {
             "task": self.experiment.task,
             "model": self.experiment.model,
@@ -266,7 +276,7 @@ class _Run:
             "test": figures.pop("test"),
             "hard_pointer": hard,
             "extra_tests": figures,
-            "majority": max(map(labels.count, self.task.labels)) / len(labels),
+            "majority": max(labels.values()) / len(examples),
             "trivial_f1": trivial_f1(examples),
             "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
