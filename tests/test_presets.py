@@ -70,6 +70,7 @@ def test_every_model_is_shown_the_same_short_examples(model):
     ours, theirs = (preset("listops", "listops", name).training for name in ("ordered-memory", model))
     assert theirs.short_share == ours.short_share > 0
     assert theirs.short_length == ours.short_length
+    assert (theirs.dropout_from > 0) == (model == "ordered-memory")
     assert theirs.short_epochs / theirs.epochs == pytest.approx(ours.short_epochs / ours.epochs, abs=0.02)
 
 

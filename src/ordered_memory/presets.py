@@ -40,12 +40,13 @@ LISTOPS_PAPER = Experiment(
 # at first most of a batch is drawn evenly over short lengths, nested ones among them. Once they are known they teach no
 # more: their share falls to zero over the first 14 epochs, and what is left to learn, medians of many arguments, comes
 # from going through all the data.
-# Dropout in the cell delays SM, and the trees of long expressions are better without it, even where it begins late.
+# Dropout in the cell delays SM, so it begins when that is learned; medians of four and five arguments that were never
+# seen come out right more often with it.
 LISTOPS = Experiment(
     task="listops",
     data=ListOpsConfig(),
-    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=21, dropout=0.0, attention_dropout=0.3),
-    classifier=ClassifierConfig(embedding_size=128, input_dropout=0.0, output_dropout=0.0, head="linear"),
+    encoder=OrderedMemoryConfig(hidden_size=128, num_slots=21, dropout=0.1, attention_dropout=0.3),
+    classifier=ClassifierConfig(embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="linear"),
     training=TrainingConfig(
         epochs=24,
         short_share=0.6,
@@ -56,6 +57,7 @@ LISTOPS = Experiment(
         weight_decay=0.0,
         schedule="cosine",
         warmup=0.01,
+        dropout_from=0.4,
         evaluate_every=500,
     ),
 )
@@ -243,8 +245,14 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
         return experiment
     encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model](hidden_size=experiment.encoder.hidden_size)
     changes = _TRAINING.get(name, {}).get(model, {})
+    classifier = experiment.classifier
+    if name == "listops":  # its late dropout is there for Ordered Memory's last errors: no other model comes that far
+        changes = {"dropout_from": 0.0, **changes}
+        classifier = dataclasses.replace(classifier, output_dropout=0.0)
     training = dataclasses.replace(experiment.training, **changes)
     data = experiment.data
     if model in GOLD_TREES and isinstance(data, LogicConfig):
         data = dataclasses.replace(data, brackets=False)  # they compose words: the brackets are in the trees
-    return dataclasses.replace(experiment, model=model, data=data, encoder=encoder, training=training)
+    return dataclasses.replace(
+        experiment, model=model, data=data, encoder=encoder, classifier=classifier, training=training
+    )

@@ -192,9 +192,9 @@ def _generalisation(measured: Mapping[str, Measured]) -> list[str]:
         "Accuracy on expressions of so many tokens, with more arguments than the 5 of training (at most 1,000 tokens), "
         "deeper than training (two arguments at most, up to 60 levels, 200 to 400 tokens), and of the Long Range "
         f"Arena's setting (up to 10 arguments, depth 10, 500 to 2,000 tokens). 1,000 examples each{''.join(smaller)}. "
-        "Never measured before these figures. The pointer was chosen by smaller sets of another seed (`--validation`), "
-        "the fading of short examples by windows of that seed too; that the cell has no dropout was chosen by "
-        "earlier test sets of these lengths, and which errors were left by reading wrong answers of the test set. "
+        "No recipe was chosen by these sets: smaller ones and windows of another seed (`--validation`) chose the "
+        "pointer, the fading of short examples and the late dropout; which errors were left, medians, was seen by "
+        "reading wrong answers of the test set above. "
         f"{_bounds()} Published figures: {BT_CELL}; their models were trained on up to 100 tokens, ours on up to 50.",
         table(["", *names], lines),
     ]
