@@ -21,6 +21,7 @@ def result(accuracy: float, f1: float | None, seed: int) -> dict:
         "seed": seed,
         "test": {**figures, "buckets": {"1-7": figures, "8-25": figures, "51-100": longer, ">1000": longer}},
         "position": {"seconds": 100.0 * (seed + 1)},
+        "trivial_f1": {"left": [0.125, 0.1], "random": [0.25, 0.2]},
         "cores": 2,
         "commit": "abc",
         "config": {"training": {"budget": None}},
@@ -35,6 +36,7 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
     assert "| Ordered Memory | 99.97±0.014 | 99.80±0.14 | 99.80±0.14 | 100 | 100.00±0.00 | 0 1 |" in text
     assert f"| LSTM | 71.5±1.5 | not run | not run | {NOTHING} | not run | {' | '.join([NOTHING] * 4)} |" in text
     assert "| Ordered Memory | 99.80±0.14 | 99.80±0.14 |" in text
+    assert "on the same test set: left 12.50, random 25.00." in text
     assert "| Ordered Memory, seed 0, 2 threads | 0s | 3m00s | 3m00s | 3m00s |" in text
     assert f"| Ordered Memory, seed 1, 2 threads | 0s | 3m00s | 3m00s | {NOTHING} |" in text
 
