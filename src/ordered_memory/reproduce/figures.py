@@ -42,6 +42,7 @@ Lines = dict[str, Line]
 # Other lines of a model that has one of its own, and what others have published of systems that are not ours.
 _OTHER_LINES: dict[str, dict[str, Any]] = {
     "ordered-memory-paper": {"color": "#f4978e", "marker": "o"},
+    "no-dropout": {"color": "#f4978e", "marker": "s"},
     "Ordered Memory, 21 slots": {"color": "#c1121f", "marker": "o"},
     "CRvNN": {"color": "#00897b", "marker": "d"},
     "BT-GRC OneSoft": {"color": "#b8860b", "marker": "H"},
