@@ -220,7 +220,7 @@ def test_pointer_in_a_terminal() -> None:
         |漢字 │▓▓▓░░░   │
         |
         |weight: ░░ ¼   ▒▒ ½   ▓▓ ¾   ██ 1
-        |not drawn, never any weight: slots 0-1
+        |not drawn, hardly any weight: slots 0-1
         """
     )
 
@@ -248,7 +248,7 @@ def test_slots_left_out_are_named() -> None:
 
 def test_pointer_svg() -> None:
     svg = draw_pointer_svg(POINTER, ["a", "bb", "c", "d"])
-    assert texts(svg) == ["slot 4", "3", "2", "a", "bb", "c", "d", "not drawn, never any weight: slots 0-1"]
+    assert texts(svg) == ["slot 4", "3", "2", "a", "bb", "c", "d", "not drawn, hardly any weight: slots 0-1"]
     cells = [cell for cell in ElementTree.fromstring(svg).iter(f"{SVG}rect") if cell.get("fill") == EDGE]
     opacity = [float(cell.get("fill-opacity", "")) for cell in cells]
     assert opacity == [1.0, 0.48, 0.5, 0.25, 0.02, 0.75]

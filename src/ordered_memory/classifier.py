@@ -209,7 +209,8 @@ class Classifier(nn.Module):
         if not all(rows):
             raise InputError("the sequence is empty: there is no token to read")
         if self.encoder.trees == "gold" and trees is None:
-            raise InputError(f"{self.model_name} reads gold trees, and there is none for this text")
+            hint = "write it with its brackets, as in the training data"
+            raise InputError(f"{self.model_name} reads gold trees, and there is none for this text: {hint}")
         training = self.training
         batch = self.collate([self.vocabulary.encode(tokens) for tokens in rows])
         if self.encoder.trees == "gold" and trees is not None:

@@ -305,7 +305,7 @@ def _left_out(num_slots: int, shown: list[int]) -> list[str]:
     cuts = [0, *(index for index in range(1, len(missing)) if missing[index] != missing[index - 1] + 1), len(missing)]
     runs = [(missing[first], missing[last - 1]) for first, last in pairwise(cuts)]
     names = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-    return [f"not drawn, never any weight: slot{'s' if len(missing) > 1 else ''} {names}"]
+    return [f"not drawn, hardly any weight: slot{'s' if len(missing) > 1 else ''} {names}"]
 
 
 def _columns(tree: Tree) -> list[float]:

@@ -84,6 +84,7 @@ class TestTrain:
         [
             ([], "there is no training file: name one by --train FILE"),
             (["--train", "absent.tsv"], "absent.tsv: cannot be read: No such file or directory"),
+            (["--train", "."], "a folder, and a file is needed"),
             (["--train", "train.doc"], "train.doc: the ending tells the format of a file"),
             (["--train", "{train}", "--test", "{train}"], "--train and --test are the same file"),
             (["--train", "{train}", "--min-count", "0"], "min_count is 0, and must be at least 1"),
@@ -172,6 +173,17 @@ class TestModels:
         data = tmp_path / "other.tsv"
         data.write_text(content)
         assert f"{data}{message}" in error_of(capsys, "evaluate", moved, "--data", str(data))
+
+    def test_words_that_the_model_does_not_know_are_told(self, pairs, tmp_path, capsys):
+        (tmp_path / "strange.tsv").write_text("yes\tune\tdeux trois\nno\ttwo\tone one\n")
+        assert main(["evaluate", pairs, "--data", str(tmp_path / "strange.tsv")]) == 0
+        printed = capsys.readouterr()
+        assert printed.err.startswith("warning: the model does not know 50% of the words, such as 'deux', 'trois', ")
+        assert "accuracy" in printed.out
+        assert "F1" not in printed.out  # there are no trees to compare
+        (tmp_path / "known.tsv").write_text("yes\tone\ttwo\n")
+        assert main(["evaluate", pairs, "--data", str(tmp_path / "known.tsv")]) == 0
+        assert "warning" not in capsys.readouterr().err
 
     def test_parse(self, moved, capsys):
         for text in ("( The ( 3 X ) )", "the 3 x"):

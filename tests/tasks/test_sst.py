@@ -161,7 +161,11 @@ class TestFiles:
             ("(2 (2 a) (x b))", "a label is 'x', and must be a number from 0 to 4"),
             ("(2 (2 a) (2 b) (2 c))", "the node over 'a b c' has 3 children, and each node must have two"),
             ("(2 (2 a) (2 (2 b)))", "the node over 'b' has 1 children, and each node must have two"),
-            ("(2 (2 a) (2 b)", "token 1, '(': this bracket is never closed"),
+            (
+                "(2 (2 a) (2 b)",
+                "token 1, '(': this bracket is never closed (the line opens 3 brackets and closes 2: is it",
+            ),
+            ("(2 (2 a) (2 (2 lo", "opens 4 brackets and closes 1: is it cut short?)"),
             ("(2 (2 a) (2 b)) (2 c)", "the tree is complete, yet more follows"),
             ("a b", "a word needs a bracket of its own"),
             ("", "blank line"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ordered_memory.training.evaluation import Evaluation
 
 PointerChoice = Literal["soft", "hard"]
+MANY_UNKNOWN = 0.2
+"""Share of unknown words above which a file is told to be strange to the model."""
 
 
 @dataclass(kw_only=True)
@@ -64,6 +67,7 @@ def evaluate(argv: Sequence[str]) -> int:
     options = _options(model, pointer, arguments.num_slots)
     _warn_of_slots(model, examples, arguments.num_slots)
     _warn_of_operators(config, examples)
+    _warn_of_strange_data(model, examples)
     try:
         with bar(len(examples)) as advance:
             figures = measure(model, examples, task.bucket, advance, not_words=task.not_words, **options)
@@ -93,13 +97,14 @@ def _print_figures(figures: Evaluation, data: str, pointer: str | None, bucket_n
     way = "" if pointer is None else f", {pointer} pointer"
     table = Table(title=f"{data}, {figures.n:,} examples in {figures.seconds:.1f} s{way}", title_justify="left")
     table.add_column(bucket_name)
-    words = ("F1 of words",) if figures.f1_words is not None else ()
-    for name in ("examples", "accuracy", "F1", "F1 without root", *words):
+    scores = {"F1": figures.f1, "F1 without root": figures.f1_without_root, "F1 of words": figures.f1_words}
+    told = [name for name, score in scores.items() if score is not None]  # none, where there are no trees to compare
+    for name in ("examples", "accuracy", *told):
         table.add_column(name, justify="right")
     rows = [*figures.buckets.items(), ("all", figures)]
     for name, bucket in rows:
-        scores = (bucket.f1, bucket.f1_without_root, bucket.f1_words)[: 2 + len(words)]
-        shown = ("-" if f1 is None else f"{100 * f1:.2f}" for f1 in scores)
+        each = dict(zip(scores, (bucket.f1, bucket.f1_without_root, bucket.f1_words), strict=True))
+        shown = ("-" if (f1 := each[score]) is None else f"{100 * f1:.2f}" for score in told)
         table.add_row(name, f"{bucket.n:,}", f"{100 * bucket.accuracy:.2f}", *shown, end_section=name == rows[-2][0])
     Console().print(table)
 
@@ -245,6 +250,16 @@ def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: in
             f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
             file=sys.stderr,
         )
+
+
+def _warn_of_strange_data(model: Classifier, examples: Sequence[Example]) -> None:
+    """Says so where the model does not know many of the words: the data may be written in another way than its own."""
+    words = Counter(token for example in examples for tokens in example.sentences for token in tokens)
+    strange = [(count, word) for word, count in words.items() if word not in model.vocabulary]
+    share = sum(count for count, _ in strange) / max(1, words.total())
+    if model.vocabulary.unknown is not None and share > MANY_UNKNOWN:
+        most = ", ".join(repr(word) for _, word in sorted(strange, key=lambda pair: (-pair[0], pair[1]))[:5])
+        print(f"warning: the model does not know {share:.0%} of the words, such as {most}", file=sys.stderr)
 
 
 def _warn_of_unknown_words(model: Classifier, example: Example) -> None:

@@ -61,6 +61,7 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
         print(json.dumps(result))
         return 0
     test = result["test"]
+    texts = " ".join(["TEXT"] * task.sentences)
     console.print(
         f"test accuracy {100 * test['accuracy']:.2f}"
         + ("" if test["f1"] is None else f", F1 {100 * test['f1']:.2f}")
@@ -70,7 +71,7 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
         soft_wrap=True,
     )
     console.print(
-        f"the model is in {folder}: try  om parse {folder} TEXT  or  om evaluate {folder}",
+        f"the model is in {folder}: try  om parse {folder} {texts}  or  om evaluate {folder}",
         highlight=False,
         soft_wrap=True,
     )

@@ -80,7 +80,7 @@ class TrainingConfig:
     clip: float = 1.0
     """Gradients with a larger norm are scaled down to it."""
     schedule: Literal["plateau", "cosine", "constant"] = "plateau"
-    """Halve the rate when validation accuracy has not risen for `halve_after` evaluations; or let it fall to zero
+    """Halve the rate when validation accuracy has not risen for --halve-after evaluations; or let it fall to zero
     along a cosine; or leave it."""
     halve_after: int = 2
     """Evaluations without a rise after which the plateau schedule halves the rate."""

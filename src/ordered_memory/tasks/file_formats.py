@@ -53,6 +53,8 @@ def read_rows(path: Path, sentences: int | None = None) -> list[Row]:
 
 def format_of(path: Path) -> Format:
     """By the file's ending."""
+    if path.is_dir():
+        raise InputError(f"{path}: a folder, and a file is needed")
     ending = path.suffix.lower()
     if ending not in FORMATS:
         known = " ".join(FORMATS)

@@ -144,7 +144,12 @@ def read_trees(path: Path) -> list[Tree]:
 
 def parse_tree(text: str) -> Tree:
     """A binary tree in which each node has a label from 0 to 4: `(3 (2 a) (3 treat))`. Its words in lower case."""
-    tree = Tree.from_brackets(text, "ptb")
+    try:
+        tree = Tree.from_brackets(text, "ptb")
+    except InputError as error:
+        opened, closed = text.count("("), text.count(")")
+        cut = f" (the line opens {opened} brackets and closes {closed}: is it cut short?)" if opened > closed else ""
+        raise InputError(f"{error}{cut}") from None
     labels, leaf_labels = tree.labels or (), tree.leaf_labels or ()
     if not NAMES[5].keys() >= {*labels, *leaf_labels}:
         wrong = next(label for label in (*labels, *leaf_labels) if label not in NAMES[5])
