@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from ordered_memory.classifier import Classifier
 from ordered_memory.config import (
     ENCODER_CONFIGS,
+    ClassifierConfig,
     CooperativeConfig,
     GumbelTreeConfig,
     LSTMConfig,
@@ -21,6 +23,7 @@ from ordered_memory.config import (
 )
 from ordered_memory.encoders import ENCODERS, Outcome, make_encoder
 from ordered_memory.trees import Tree, induce_trees, random_tree
+from ordered_memory.vocabulary import Vocabulary
 
 CONFIGS = {
     "ordered-memory": OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0.2, attention_dropout=0.2),
@@ -120,6 +123,18 @@ class TestInterface:
         encoder, x = encoder_and_input(name)
         with pytest.raises(TypeError, match="beams"):
             encoder.parse(x, LENGTHS, gold(encoder), beams=3)
+
+    def test_rows_of_one_token_are_trained_on_too(self, name):
+        model = Classifier(
+            Vocabulary(("a", "b")), ("no", "yes"), name, CONFIGS[name], ClassifierConfig(embedding_size=5)
+        )
+        trees = [random_tree(("a",), GENERATOR).spans] * 3 if model.encoder.trees == "gold" else None
+        losses = 0
+        for loss in model.losses(model.collate([[1], [2], [1]], [0, 1, 0], trees)):
+            loss.backward()
+            losses += 1
+        assert losses == 1  # there is no tree to learn more from
+        assert model.embedding.weight.grad.abs().sum() > 0
 
     def test_one_row_of_one_token(self, name):
         encoder, x = encoder_and_input(name)

@@ -93,7 +93,10 @@ class CooperativeEncoder(Encoder):
             if clipped.all():
                 return
             worth = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-            yield -worth.mean() - self.config.entropy_weight * policy.entropy.mean()
+            loss = -worth.mean() - self.config.entropy_weight * policy.entropy.mean()
+            yield loss
             # Asked to go on, the first update has been applied: only then does the step count.
             self.mean_square.copy_(mean_square)
             self.steps.copy_(steps)
+            if not loss.requires_grad:  # all rows are of one token: the parser had nothing to decide
+                return
