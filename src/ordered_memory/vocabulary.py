@@ -11,6 +11,9 @@ from ordered_memory.errors import InputError
 PADDING = 0
 """The id that fills a batch past a sequence's end; no token has it."""
 
+UNKNOWN = "<unk>"
+"""What tasks of open vocabulary read in the place of a word that training never shows, or too seldom."""
+
 SMALL = 30
 """A vocabulary of at most this many tokens is shown whole in an error message."""
 

@@ -17,10 +17,7 @@ from ordered_memory.tasks.files_data import (
     read_examples,
 )
 from ordered_memory.trees import Tree
-from ordered_memory.vocabulary import Vocabulary, split_words
-
-UNKNOWN = "<unk>"
-"""What stands for a word that training never shows, or too seldom."""
+from ordered_memory.vocabulary import UNKNOWN, Vocabulary, split_words
 
 
 class Known(NamedTuple):

@@ -18,11 +18,10 @@ from ordered_memory.errors import InputError
 from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, read_lines
 from ordered_memory.tasks.listops_generator import require_at_least
 from ordered_memory.trees import Tree, unescape
-from ordered_memory.vocabulary import Vocabulary, split_words
+from ordered_memory.vocabulary import UNKNOWN, Vocabulary, split_words
 
 ADDRESS = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
 FILES: dict[Split, str] = {"train": "train.txt", "validation": "dev.txt", "test": "test.txt"}
-UNKNOWN = "<unk>"
 
 FIVE = ("very negative", "negative", "neutral", "positive", "very positive")
 TWO = ("negative", "positive")
