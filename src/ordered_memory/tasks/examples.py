@@ -1,5 +1,6 @@
 """What every task has in common: examples, and how a task offers them."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,20 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}:{number}: not UTF-8 text") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def find_folder(folder: str | None, task: str, otherwise: str, hint: str) -> Path:
+    """The folder of a task's files: the one that is named, or the task's own in $ORDERED_MEMORY_DATA.
+
+    Where none is named the message ends with `otherwise`; where it is not there, with `hint`.
+    """
+    place = os.environ.get(DATA_VARIABLE)
+    if folder is None and not place:
+        raise InputError(f"no folder of files is named: give --data-dir{otherwise}")
+    found = Path(folder) if folder else Path(str(place)) / task
+    if not found.is_dir():
+        raise InputError(f"{found}: there is no such folder: {hint}")
+    return found
 
 
 def read_lines(path: Path, parse: Callable[[str], Row]) -> list[Row]:

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, read_lines
+from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, find_folder, read_lines
 from ordered_memory.tasks.listops_generator import require_at_least
 from ordered_memory.tasks.logic_generator import MOST_OPERATIONS, draw_pairs, split_bins
 from ordered_memory.tasks.propositions import (
@@ -90,14 +90,8 @@ class LogicConfig:
 
     def data_folder(self) -> Path:
         """Where the files are; a folder that is not there is told."""
-        if self.folder is None and not os.environ.get(DATA_VARIABLE):
-            raise InputError(
-                f"no folder of files is named: give --data-dir, set {DATA_VARIABLE}, or use source generated"
-            )
-        folder = Path(self.folder) if self.folder else Path(os.environ[DATA_VARIABLE]) / "logic"
-        if not folder.is_dir():
-            raise InputError(f"{folder}: there is no such folder: om data logic --download fetches the files")
-        return folder
+        otherwise = f", set {DATA_VARIABLE}, or use source generated"
+        return find_folder(self.folder, "logic", otherwise, "om data logic --download fetches the files")
 
 
 class Logic:

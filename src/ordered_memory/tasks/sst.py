@@ -4,7 +4,6 @@ Every node of its binary trees has a sentiment from 0 to 4. The trees are gold t
 sub-trees are examples of their own.
 """
 
-import os
 import re
 import sys
 from collections import Counter
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, read_lines
+from ordered_memory.tasks.examples import DATA_VARIABLE, Example, Split, find_folder, read_lines
 from ordered_memory.tasks.listops_generator import require_at_least
 from ordered_memory.trees import Tree, unescape
 from ordered_memory.vocabulary import UNKNOWN, Vocabulary, split_words
@@ -55,12 +54,7 @@ class SSTConfig:
     def data_folder(self) -> Path:
         """Where the files are; a folder that is not there is told."""
         hint = f"the treebank is at {ADDRESS}; its {', '.join(FILES.values())} go into the folder"
-        if self.folder is None and not os.environ.get(DATA_VARIABLE):
-            raise InputError(f"no folder of files is named: give --data-dir or set {DATA_VARIABLE}: {hint} sst there")
-        folder = Path(self.folder) if self.folder else Path(os.environ[DATA_VARIABLE]) / "sst"
-        if not folder.is_dir():
-            raise InputError(f"{folder}: there is no such folder: {hint}")
-        return folder
+        return find_folder(self.folder, "sst", f" or set {DATA_VARIABLE}: {hint} sst there", hint)
 
 
 class SST:
