@@ -13,8 +13,8 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.cli import main
 from ordered_memory.config import ENCODER_CONFIGS
 from ordered_memory.presets import GOLD_TREES
+from tests.cli.conftest import error_of
 from tests.conftest import ROOT
-from tests.test_cli import error_of
 
 TINY = ["--epochs", "1", "--hidden-size", "8", "--embedding-size", "8", "--threads", "1"]
 LINES = [f"{'odd' if number % 2 else 'even'}\t( ( the {number % 5} ) ( is odd ) )\n" for number in range(40)]

@@ -7,7 +7,7 @@ import pytest
 
 from ordered_memory.cli import main
 from ordered_memory.tasks.sst import FIVE
-from tests.test_cli import error_of
+from tests.cli.conftest import error_of
 from tests.treebank import TREES, VECTORS_FILE, write_treebank, write_vectors
 
 TINY = ["--epochs", "1", "--hidden-size", "8", "--embedding-size", "4", "--batch-size", "8", "--threads", "1"]

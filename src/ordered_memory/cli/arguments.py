@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import tyro
 
+from ordered_memory.errors import InputError
 from ordered_memory.tasks.examples import DATA_VARIABLE
 
 Arguments = TypeVar("Arguments")
@@ -29,6 +30,17 @@ def data_in(folder: Path | None) -> Iterator[None]:
             os.environ[DATA_VARIABLE] = former
         else:
             os.environ.pop(DATA_VARIABLE, None)
+
+
+def use_threads(number: int | None) -> None:
+    """Obeys --threads; PyTorch chooses where it is not named."""
+    if number is None:
+        return
+    if number < 1:
+        raise InputError(f"--threads is {number}, and must be at least 1")
+    import torch
+
+    torch.set_num_threads(number)
 
 
 def help_text(text: str) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import data_in, parse_arguments
+from ordered_memory.cli.arguments import data_in, parse_arguments, use_threads
 from ordered_memory.cli.progress import bar
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import TASKS, Example, Task
@@ -48,6 +48,8 @@ class EvaluateArguments(ModelArguments):
     """A file of examples; without it, the test set of the data that the model was trained on."""
     data_dir: Path | None = None
     """Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA."""
+    threads: int | None = None
+    """Processor threads; PyTorch's own choice if not named."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the figures as JSON."""
 
@@ -59,6 +61,7 @@ def evaluate(argv: Sequence[str]) -> int:
     from ordered_memory.classifier import Classifier
     from ordered_memory.training.evaluation import evaluate as measure
 
+    use_threads(arguments.threads)
     model = Classifier.from_pretrained(arguments.checkpoint)
     with data_in(arguments.data_dir):
         task, config = _task_of(model)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from ordered_memory.cli.arguments import parse_arguments
+from ordered_memory.cli.arguments import parse_arguments, use_threads
 
 
 @dataclass
@@ -29,14 +29,12 @@ def demo(argv: Sequence[str]) -> int:
     """Watch Ordered Memory and an LSTM learn a small ListOps side by side: figures, trees and a report, in minutes."""
     arguments = parse_arguments(DemoArguments, argv, "demo", demo.__doc__)
 
-    import torch
     from rich.console import Console
 
     from ordered_memory.reproduce.demo import run_demo
     from ordered_memory.training.loop import Interrupted
 
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
+    use_threads(arguments.threads)
     try:
         run_demo(arguments.out, Console(), arguments.budget, arguments.seed)
     except Interrupted:

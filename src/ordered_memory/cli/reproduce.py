@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from ordered_memory.cli.arguments import parse_arguments
+from ordered_memory.cli.arguments import parse_arguments, use_threads
 from ordered_memory.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,14 +50,9 @@ def reproduce(argv: Sequence[str]) -> int:
     """Show which runs of the paper's tables are done and which are missing, and train those."""
     arguments = parse_arguments(ReproduceArguments, argv, "reproduce", reproduce.__doc__)
 
-    import torch
-
     from ordered_memory.training.loop import Interrupted
 
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
-        torch.set_num_threads(arguments.threads)
+    use_threads(arguments.threads)
     if arguments.all and arguments.table != "generalisation":
         raise InputError(f"--all is of generalisation, and {arguments.table} is a table: --run trains what is missing")
     try:

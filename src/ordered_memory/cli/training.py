@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek
+from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek, use_threads
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.presets import GOLD_TREES, PRESETS, preset
@@ -34,17 +34,13 @@ def train(argv: Sequence[str]) -> int:
 def _train(arguments: Any, argv: Sequence[str]) -> int:
     experiment, folder = _experiment(arguments, argv)
 
-    import torch
     from rich.console import Console
 
     from ordered_memory.training import loop
     from ordered_memory.training.progress import Live, Silent, duration
     from ordered_memory.training.run_directory import RunDirectory
 
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise InputError(f"--threads is {arguments.threads}, and must be at least 1")
-        torch.set_num_threads(arguments.threads)
+    use_threads(arguments.threads)
     task = TASKS[experiment.task](experiment.data)
     if isinstance(task, Files):
         if not arguments.resume:
@@ -82,7 +78,13 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     """Flags whose defaults are the preset's: task, model, preset and config are looked up first."""
     # A word after a flag may be a preset of the same name, not the task.
     words = (word for place, word in enumerate(argv) if word in TASKS and argv[place - 1 : place] != ["--preset"])
-    task = next(words, "listops")
+    task = next(words, None)
+    if task is None and "--resume" in argv and (folder := peek(argv, "--out")):  # the run knows its task
+        from ordered_memory.training.run_directory import RunDirectory
+
+        task = RunDirectory.open(Path(folder)).experiment().task
+        argv = [task, *argv]
+    task = task or "listops"
     argv = _with_prefixes(argv, TASKS[task].config_type)
     model = peek(argv, "--model")
     if model is not None and model not in ENCODER_CONFIGS:
