@@ -26,7 +26,7 @@ SYSTEMATIC = ("A", "B", "C")
 """The splits of logical inference that ask for systematic generalisation."""
 SLOW = ("universal-transformer", "gumbel-tree", "cooperative")
 """Systems that take hours on ListOps: one seed each."""
-OPTION_EPOCHS = 10
+OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 SYSTEMS = {model: title for model, title in TITLES.items() if model != "ordered-memory"}
 """The compared systems, by the name of the model."""
