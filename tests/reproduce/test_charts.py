@@ -56,3 +56,18 @@ def test_points_are_drawn_in_the_plot_at_their_place() -> None:
 def test_a_chart_of_hardly_anything_is_still_one(points: list[tuple[float, float]]) -> None:
     root = ElementTree.fromstring(line_chart("title", "label", [Line("run", points, 0)]))
     assert len(list(root.iter(f"{SVG}circle"))) == len(points)
+
+
+@pytest.mark.parametrize(
+    ("points", "side", "below"),
+    [
+        ([(0.0, 0.6), (9.0, 0.9)], "end", True),  # the usual curve
+        ([(9.0, 0.48)], "start", True),  # a short run, that ends where the name would stand
+        ([(0.0, 0.48), (9.0, 0.48)], "end", False),  # one that runs along below the floor
+    ],
+)
+def test_the_floors_name_covers_no_curve(points: list[tuple[float, float]], side: str, below: bool) -> None:
+    root = ElementTree.fromstring(line_chart("title", "label", [Line("run", points, 0)], Floor("majority class", 0.5)))
+    name = next(text for text in root.iter(f"{SVG}text") if text.text == "majority class")
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    assert (name.get("text-anchor"), float(name.get("y") or 0) > middle) == (side, below)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ordered_memory.bench.measure import best_of
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import TrainingConfig
 from ordered_memory.tasks.listops import WindowConfig, window
 from ordered_memory.training.batching import Dataset, epoch_batches
-from ordered_memory.training.loop import make_optimiser
+from ordered_memory.training.loop import make_optimiser, update
 
 STANDING = 1e-12
 """A rate at which the weights stay what they are, however often a step is taken."""
@@ -47,12 +49,8 @@ def step_times(checkpoint: str, threads: int, batches: int = 8, runs: int = 3) -
         batch = dataset.batch(indices, model)
         embedded = model.embedding(batch.tokens).detach().requires_grad_()
 
-        def step(indices: object = indices) -> None:
-            for loss in model.losses(dataset.batch(indices, model)):  # type: ignore[arg-type]
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-                optimiser.step()
+        def step(indices: NDArray[np.int64] = indices) -> None:
+            update(model, optimiser, dataset.batch(indices, model), config.clip)
 
         def layer(embedded: torch.Tensor = embedded, lengths: torch.Tensor = batch.lengths) -> None:
             model.zero_grad()

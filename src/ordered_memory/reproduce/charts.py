@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 WIDTH, HEIGHT = 480, 320
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 58, 42  # room around the plot for heading, legend and the axes' labels
@@ -41,15 +42,15 @@ def line_chart(title: str, label: str, lines: Sequence[Line], floor: Floor | Non
         across = x / seconds / end * (WIDTH - LEFT - RIGHT)
         return LEFT + across, HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)
 
+    curves = [[place(x, y) for x, y in line.points] for line in lines]
     parts = [_text(0, 14, label, "start", "heading")]
     parts += _axes(unit, [(place(tick * seconds, 0)[0], f"{tick:g}") for tick in ticks])
     if floor is not None:
         _, y = place(0, floor.height)
         parts.append(f'<path class="floor" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        under = floor.height > 0.08  # curves mostly run above a floor: below it there is room for its name
-        parts.append(_text(WIDTH - RIGHT - 2, y + 15 if under else y - 5, floor.name, "end"))
-    for line in lines:
-        parts += _curve(line, [place(x, y) for x, y in line.points], None if line.kept is None else place(*line.kept))
+        parts.append(_floor_name(floor.name, y, [curve for curve in curves if curve]))
+    for line, curve in zip(lines, curves, strict=True):
+        parts += _curve(line, curve, None if line.kept is None else place(*line.kept))
     parts += _legend(lines)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
     return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"])
@@ -85,6 +86,31 @@ def _axes(unit: str, ticks: Sequence[tuple[float, str]]) -> list[str]:
         parts.append(_text(x, bottom + 19, text, "middle"))
     parts.append(_text(WIDTH - RIGHT, HEIGHT - 4, f"{unit} of training", "end"))
     return parts
+
+
+def _floor_name(name: str, floor: float, curves: Sequence[Sequence[tuple[float, float]]]) -> str:
+    """The name of a floor, where it covers no curve: below it if there is room above the axis, and to the right."""
+    width = LETTER * len(name)
+    heights = (15, -5) if floor + 15 < HEIGHT - BOTTOM else (-5,)
+    sides = {"end": WIDTH - RIGHT - 2, "start": LEFT + 4}
+    places = [(x, floor + down, side) for down in heights for side, x in sides.items()]
+
+    def covers(x: float, y: float, side: str) -> bool:
+        left = x - width if side == "end" else x
+        return any(left - 4 <= x <= left + width + 4 and y - 15 <= height <= y + 5 for x, height in drawn)
+
+    drawn = [point for curve in curves for point in _along(curve)]
+    x, y, side = next((place for place in places if not covers(*place)), places[0])
+    return _text(x, y, name, side)
+
+
+def _along(curve: Sequence[tuple[float, float]], every: float = 3.0) -> list[tuple[float, float]]:
+    """Points of a curve, and of the straight lines between them."""
+    points = [curve[0]]
+    for (x, y), (further, other) in pairwise(curve):
+        parts = max(1, math.ceil(math.hypot(further - x, other - y) / every))
+        points += [(x + (further - x) * part / parts, y + (other - y) * part / parts) for part in range(1, parts + 1)]
+    return points
 
 
 def _curve(line: Line, points: Sequence[tuple[float, float]], kept: tuple[float, float] | None) -> list[str]:

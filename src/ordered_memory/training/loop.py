@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ordered_memory import __version__, native
-from ordered_memory.classifier import Classifier
+from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.memory import MaskedAttention, OrderedMemory
@@ -167,23 +167,15 @@ class _Run:
         return epoch_batches(lengths, config.batch_size, config.seed, epoch)
 
     def step(self, indices: NDArray[np.int64]) -> None:
-        """One batch. A step whose loss or gradient is not finite is never applied, but counted."""
+        """One batch. A step that is not taken is counted."""
         position = self.position
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * learning_rate(self.config, self.share_done, position.rate_scale)
         if self.config.dropout_from:
             set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
-        first: float | None = None
-        for loss in self.model.losses(batch):
-            self.optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-            if not (torch.isfinite(norm) and torch.isfinite(loss)):
-                position.skipped += 1
-                break
-            self.optimiser.step()
-            first = float(loss.detach()) if first is None else first
+        first, whole = update(self.model, self.optimiser, batch, self.config.clip)
+        position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
         if first is not None:
             position.training_loss, position.training_steps = (
@@ -288,6 +280,21 @@ class _Run:
         }
         self.directory.finish(result)
         return result
+
+
+def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> tuple[float | None, bool]:
+    """Learns from a batch. Tells its loss, and whether every update was made: none is where loss or gradient is not
+    finite, and none after it."""
+    first: float | None = None
+    for loss in model.losses(batch):
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        if not (torch.isfinite(norm) and torch.isfinite(loss)):
+            return first, False
+        optimiser.step()
+        first = float(loss.detach()) if first is None else first
+    return first, True
 
 
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
