@@ -38,7 +38,9 @@ def test_circumstances_of_several_runs_and_of_none() -> None:
         }
         for seed, cores, commit in ((1, 2, "b"), (3, 1, None))
     ]
-    assert circumstances(runs) == ["1 3", "2m00s", "1/2", f"b, {NOTHING}"]
+    assert circumstances(runs) == ["1 3", "3m00s / 1m00s", "1 / 2", f"b, {NOTHING}"]  # no mean of what differs in kind
+    runs[1]["cores"] = 2
+    assert circumstances(runs)[1:3] == ["2m00s", "2"]
     runs[1]["config"]["training"]["budget"] = "3m"
     assert circumstances(runs)[1] == "2m00s, boxed"
     assert circumstances([]) == [NOTHING] * len(CIRCUMSTANCES)

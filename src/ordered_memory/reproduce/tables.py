@@ -38,13 +38,19 @@ def published_figure(figure: Figure | None) -> str:
 
 
 def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
-    """How finished runs were made: their seeds, time in training (or the time box of it), threads and commits."""
+    """How finished runs were made: their seeds, time in training (or the time box of it), threads and commits.
+    Time is told for each number of threads."""
     if not results:
         return [NOTHING] * len(CIRCUMSTANCES)
     boxed = ", boxed" if any(result["config"]["training"]["budget"] for result in results) else ""
+    cores = sorted({result["cores"] for result in results})
+    times = [
+        duration(statistics.mean(result["position"]["seconds"] for result in results if result["cores"] == count))
+        for count in cores
+    ]
     return [
         " ".join(str(result["seed"]) for result in results),
-        duration(statistics.mean(result["position"]["seconds"] for result in results)) + boxed,
-        "/".join(sorted({str(result["cores"]) for result in results})),
+        " / ".join(times) + boxed,
+        " / ".join(map(str, cores)),
         ", ".join(sorted({result["commit"] or NOTHING for result in results})),
     ]
