@@ -315,15 +315,17 @@ class TestLikeLSTM:
         with pytest.raises(ValueError, match=message):
             OrderedMemory(**({"input_size": 3, "hidden_size": 4, "num_slots": 3} | arguments))
 
-    def test_hard_pointer_is_one_slot_and_not_for_training(self):
+    def test_hard_pointer_is_one_slot_and_learns_nothing(self):
         om = layer()
         x = torch.randn(6, 2, 3, dtype=torch.float64)
         p = om.read(x, pointer="hard").p[0]
         assert p[0].eq(0).all()
         assert p[1:].max(-1).values.eq(1).all()
         assert p[1:].sum(-1).eq(1).all()
-        with pytest.raises(ValueError, match="inference"):
-            om.train()(x, pointer="hard")
+        (om.train().last_state(x, pointer="hard").M_hat * torch.randn(4, dtype=torch.float64)).sum().backward()
+        for name, parameter in om.named_parameters():
+            learned = parameter.grad is not None and bool(parameter.grad.any())
+            assert learned == ("attention" not in name), name
 
     def test_copies_pickles_and_state_dicts(self):
         om = layer(bidirectional=True)

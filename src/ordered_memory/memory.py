@@ -300,8 +300,9 @@ class OrderedMemory(nn.Module):
             state: what an earlier call returned.
             lengths: of each row, where ``x`` is padded; all rows are full without it.
             num_slots: another number of slots for this call.
-            pointer: ``"hard"`` puts all weight on the likeliest slot. It is for inference: no gradient reaches the
-                pointer, and what the model computes changes wherever its pointer is not yet sharp.
+            pointer: ``"hard"`` puts all weight on the likeliest slot. No gradient reaches the pointer then, so that a
+                model learns from it only beside soft ones, and what the model computes changes wherever its pointer is
+                not yet sharp.
         """
         batch, kept, last = self._read(x, state, lengths, num_slots, pointer, keep=("output",))
         return batch.restore(_beside(kept["output"])), last
@@ -357,8 +358,6 @@ class OrderedMemory(nn.Module):
         """Runs every direction; gives what ``keep`` names of each step, packed, by direction, and the last state."""
         if pointer not in ("soft", "hard"):
             raise ValueError(f"pointer must be 'soft' or 'hard', got {pointer!r}")
-        if pointer == "hard" and self.training:
-            raise ValueError("pointer='hard' is for inference: call eval() first, or train with pointer='soft'")
         batch = _Batch.of(x, lengths, self.batch_first, self.input_size)
         if state is not None:
             state = batch.sort(state, (len(self.directions), self.hidden_size), num_slots)

@@ -198,6 +198,17 @@ class TestOrderedMemory:
             losses.append(float(loss.detach()))
         assert losses[-1] < 0.7 * losses[0]
 
+    def test_a_share_of_the_training_steps_has_a_hard_pointer(self):
+        config = OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0, attention_dropout=0, hard_share=0.3)
+        encoder, x = encoder_and_input("ordered-memory", config)
+        soft, hard = (encoder.parse(x, LENGTHS, pointer=pointer).vector for pointer in ("soft", "hard"))
+        torch.testing.assert_close(encoder(x, LENGTHS).vector, soft)
+        encoder.train()
+        vectors = [encoder(x, LENGTHS).vector for _ in range(200)]
+        shares = [sum(torch.allclose(vector, kind) for vector in vectors) for kind in (soft, hard)]
+        assert sum(shares) == 200
+        assert 40 <= shares[1] <= 80
+
     @pytest.mark.parametrize("changed", [{"attention": "paper"}, {"cell": "tree-rnn"}, {"threshold": 0.0}])
     def test_the_config_reaches_the_layer(self, changed):
         config = OrderedMemoryConfig(hidden_size=6, num_slots=4, **changed)

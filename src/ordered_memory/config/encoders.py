@@ -35,13 +35,16 @@ class OrderedMemoryConfig:
     """A cell is computed only where the pointer's cumulative probability reaches this; 0 computes all."""
     entropy_weight: float = 0.0
     """Weight of the pointer's entropy in the loss: it makes soft and hard pointer agree; not in the paper."""
+    hard_share: float = 0.0
+    """Share of the training steps in which the pointer is hard, and learns nothing itself: the cell learns to work with
+    whole sub-trees, and the pointer of the other steps to be sharp; not in the paper."""
 
     def __post_init__(self) -> None:
         require_positive("hidden_size", self.hidden_size)
         require_positive("num_slots", self.num_slots)
         if self.test_slots is not None:
             require_positive("test_slots", self.test_slots)
-        for name in ("dropout", "attention_dropout", "threshold"):
+        for name in ("dropout", "attention_dropout", "threshold", "hard_share"):
             require_rate(name, getattr(self, name))
         require_not_negative("entropy_weight", self.entropy_weight)
 

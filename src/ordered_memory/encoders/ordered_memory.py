@@ -20,7 +20,7 @@ class OrderedMemoryEncoder(Encoder):
     def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
         super().__init__()
         self.output_size, self.test_slots = config.hidden_size, config.test_slots
-        self.entropy_weight = config.entropy_weight
+        self.entropy_weight, self.hard_share = config.entropy_weight, config.hard_share
         self.memory = OrderedMemory(
             input_size,
             config.hidden_size,
@@ -33,6 +33,8 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
+        if self.training and self.hard_share and float(torch.rand(())) < self.hard_share:
+            return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
         if self.training and self.entropy_weight:
             reading = self.memory.read(embedded, lengths=lengths)
             entropy = pointer_entropy(reading.p[0], lengths)
