@@ -98,6 +98,7 @@ def listops_rows() -> list[Row]:
         "attention-paper": ("attention as the paper prints it", {"attention": "paper"}),
         "threshold-0": ("threshold 0: every cell computed", {"threshold": 0.0}),
         "threshold-0.001": ("threshold 0.001", {"threshold": 1e-3}),
+        "hard-share": ("a hard pointer in half of the training steps", {"hard_share": 0.5}),
         "slots-8": ("8 slots", {"num_slots": 8}),
         "slots-12": ("12 slots", {"num_slots": 12}),
         "slots-32": ("32 slots", {"num_slots": 32}),
