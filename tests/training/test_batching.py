@@ -15,6 +15,7 @@ from ordered_memory.tasks.listops import VOCABULARY
 from ordered_memory.training.batching import (
     POOL,
     Dataset,
+    balanced_batches,
     epoch_batches,
     evaluation_batches,
     mixed_batches,
@@ -238,3 +239,27 @@ class TestOfLikeLength:
         batches = of_like_length(epoch_batches(lengths, 100, 0, 0), lengths, 100, 0, 0)
         means = [lengths[batch].mean() for batch in batches]
         assert means != sorted(means)
+
+
+class TestBalancedBatches:
+    def test_each_label_comes_as_often_as_any_other(self):
+        labels = np.repeat([0, 1, 4], [900, 90, 10])
+        batches = epoch_batches(np.ones(1000, dtype=np.int64), 50, seed=0, epoch=0)
+        drawn = labels[np.concatenate(balanced_batches(batches, labels, seed=0, epoch=0, replaced=len(batches)))]
+        shares = [np.mean(drawn == label) for label in (0, 1, 4)]
+        assert shares == pytest.approx([1 / 3] * 3, abs=0.06)
+
+    def test_so_many_of_the_first_batches_and_no_others(self):
+        labels = np.arange(100) % 7
+        batches = epoch_batches(np.ones(100, dtype=np.int64), 30, seed=0, epoch=0)
+        found = balanced_batches(batches, labels, seed=0, epoch=0, replaced=2)
+        assert [len(batch) for batch in found] == [len(batch) for batch in batches]
+        assert [new is old for new, old in zip(found, batches, strict=True)] == [False, False, True, True]
+
+    def test_seed_and_epoch_fix_them(self):
+        labels, batches = np.arange(100) % 7, epoch_batches(np.ones(100, dtype=np.int64), 30, seed=0, epoch=0)
+        draws = [
+            np.concatenate(balanced_batches(batches, labels, seed, epoch, 4))
+            for seed, epoch in ((0, 0), (0, 0), (1, 0), (0, 1))
+        ]
+        assert [draws[0].tolist() == draw.tolist() for draw in draws] == [True, True, False, False]

@@ -101,6 +101,21 @@ class TestBatches:
         waste = 1 - sum(int(each.lengths.sum()) for each in seen) / sum(each.tokens.numel() for each in seen)
         assert (waste < 0.2) == (model == "lstm")
 
+    @pytest.mark.parametrize("budget", [None, "30s"])
+    def test_labels_are_drawn_evenly_at_first(self, tmp_path, monkeypatch, budget):
+        told = []
+        balance = loop.balanced_batches
+        monkeypatch.setattr(loop, "POOL", 2)
+        monkeypatch.setattr(
+            loop, "balanced_batches", lambda *given: told.append(given[-1] / len(given[0])) or balance(*given)
+        )
+        train(tiny(epochs=4, budget=budget, balanced=0.375), tmp_path / "run", Silent())
+        if budget is None:
+            assert told == pytest.approx([1.0, 0.5, 0.0, 0.0], abs=0.1)
+        else:
+            assert told == sorted(told, reverse=True)
+            assert sum(told) / len(told) == pytest.approx(0.375, abs=0.1)
+
 
 class TestNotFinite:
     """A step whose loss or gradient is not finite is not applied, but counted; training goes on."""

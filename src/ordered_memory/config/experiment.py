@@ -65,6 +65,8 @@ class TrainingConfig:
     short_epochs: float = 0.0
     """Epochs over which the share of short examples falls to zero; with a budget, as large a part of it as these are of
     all epochs. 0: it stays."""
+    balanced: float = 0.0
+    """Share of the training, from its start, in which each label is drawn as often as any other."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -105,6 +107,8 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
+        require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
+        require(not (self.balanced and self.short_share), "balanced and short_share both choose the examples: set one")
         if self.budget is not None:
             parse_duration(self.budget)
 

@@ -103,6 +103,21 @@ def of_like_length(
     return found
 
 
+def balanced_batches(
+    batches: list[NDArray[np.int64]], labels: NDArray[np.int64], seed: int, epoch: int, replaced: int
+) -> list[NDArray[np.int64]]:
+    """The batches of an epoch, but in the first so many each label is drawn as often as any other, rare ones too."""
+    generator = np.random.Generator(np.random.PCG64([seed, epoch, len(batches)]))
+    by_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+    def drawn(size: int) -> NDArray[np.int64]:
+        kinds, places = generator.integers(len(by_label), size=size), generator.random(size)
+        chosen = (by_label[kind][int(place * len(by_label[kind]))] for kind, place in zip(kinds, places, strict=True))
+        return np.fromiter(chosen, dtype=np.int64, count=size)
+
+    return [drawn(len(batch)) if place < replaced else batch for place, batch in enumerate(batches)]
+
+
 def mixed_batches(
     lengths: NDArray[np.int64],
     batch_size: int,

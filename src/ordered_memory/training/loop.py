@@ -23,7 +23,14 @@ from ordered_memory.config import Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.memory import MaskedAttention, OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
-from ordered_memory.training.batching import POOL, Dataset, epoch_batches, mixed_batches, of_like_length
+from ordered_memory.training.batching import (
+    POOL,
+    Dataset,
+    balanced_batches,
+    epoch_batches,
+    mixed_batches,
+    of_like_length,
+)
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
@@ -129,7 +136,7 @@ class _Run:
         while not position.finished:
             batches = self.batches(position.epoch)
             while position.batch < len(batches) and not position.finished:
-                if self.fades_by_the_clock and position.batch % POOL == 0:
+                if self.follows_the_clock and position.batch % POOL == 0:
                     batches = self.batches(position.epoch)
                 self.step(batches[position.batch])
                 position.seconds = time.perf_counter() - began
@@ -150,21 +157,30 @@ class _Run:
                 position.epoch, position.batch = position.epoch + 1, 0
 
     @property
-    def fades_by_the_clock(self) -> bool:
-        """Whether short examples fade out as the budget is used up: in as large a share of it as of the epochs."""
-        return self.config.budget is not None and self.config.short_epochs > 0
+    def follows_the_clock(self) -> bool:
+        """Whether which examples come depends on how much of the budget is used up: short ones fade out in as large a
+        share of it as of the epochs, and labels are drawn evenly in a share of it."""
+        return self.config.budget is not None and (self.config.short_epochs > 0 or self.config.balanced > 0)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Indices of each batch of an epoch."""
         config, lengths = self.config, self.training_set.lengths
         if config.short_share:
             mix = config.short_share, config.short_length, config.short_epochs
-            behind = self.share_done * config.epochs if self.fades_by_the_clock else None
+            behind = self.share_done * config.epochs if self.follows_the_clock else None
             batches = mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix, behind)
-            if self.model.encoder.padded:
-                batches = of_like_length(batches, lengths, config.batch_size, config.seed, epoch)
-            return batches
-        return epoch_batches(lengths, config.batch_size, config.seed, epoch)
+        elif config.balanced:
+            batches = epoch_batches(lengths, config.batch_size, config.seed, epoch)
+            left = config.balanced * config.epochs - epoch  # epochs
+            if self.follows_the_clock:
+                left = float(self.share_done < config.balanced)
+            replaced = round(min(1.0, max(0.0, left)) * len(batches))
+            batches = balanced_batches(batches, self.training_set.labels, config.seed, epoch, replaced)
+        else:
+            return epoch_batches(lengths, config.batch_size, config.seed, epoch)
+        if self.model.encoder.padded:
+            batches = of_like_length(batches, lengths, config.batch_size, config.seed, epoch)
+        return batches
 
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step that is not taken is counted."""
