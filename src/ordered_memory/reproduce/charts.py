@@ -97,7 +97,7 @@ def _floor_name(name: str, floor: float, curves: Sequence[Sequence[tuple[float, 
 
     def covers(x: float, y: float, side: str) -> bool:
         left = x - width if side == "end" else x
-        return any(left - 4 <= x <= left + width + 4 and y - 15 <= height <= y + 5 for x, height in drawn)
+        return any(left - 4 <= at <= left + width + 4 and y - 15 <= height <= y + 5 for at, height in drawn)
 
     drawn = [point for curve in curves for point in _along(curve)]
     x, y, side = next((place for place in places if not covers(*place)), places[0])

@@ -109,13 +109,17 @@ def balanced_batches(
     """The batches of an epoch, but in the first so many each label is drawn as often as any other, rare ones too."""
     generator = np.random.Generator(np.random.PCG64([seed, epoch, len(batches)]))
     by_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    return [
+        _drawn_evenly(by_label, len(batch), generator) if place < replaced else batch
+        for place, batch in enumerate(batches)
+    ]
 
-    def drawn(size: int) -> NDArray[np.int64]:
-        kinds, places = generator.integers(len(by_label), size=size), generator.random(size)
-        chosen = (by_label[kind][int(place * len(by_label[kind]))] for kind, place in zip(kinds, places, strict=True))
-        return np.fromiter(chosen, dtype=np.int64, count=size)
 
-    return [drawn(len(batch)) if place < replaced else batch for place, batch in enumerate(batches)]
+def _drawn_evenly(groups: list[NDArray[np.int64]], size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """So many members, each group being as likely as any other, however small it is."""
+    kinds, places = generator.integers(len(groups), size=size), generator.random(size)
+    chosen = (groups[kind][int(place * len(groups[kind]))] for kind, place in zip(kinds, places, strict=True))
+    return np.fromiter(chosen, dtype=np.int64, count=size)
 
 
 def mixed_batches(
@@ -148,10 +152,8 @@ def mixed_batches(
         faded = epochs / short_epochs if short_epochs else 0.0
         size = min(batch_size, len(lengths) - place)
         drawn = min(size - 1, round(short_share * max(0.0, 1 - faded) * size))
-        kinds = generator.integers(len(by_length), size=drawn)
-        places = generator.random(drawn)
-        short = [by_length[kind][int(where * len(by_length[kind]))] for kind, where in zip(kinds, places, strict=True)]
-        batches.append(np.concatenate((order[first : first + size - drawn], np.array(short, dtype=np.int64))))
+        short = _drawn_evenly(by_length, drawn, generator)
+        batches.append(np.concatenate((order[first : first + size - drawn], short)))
         first += size - drawn
     return batches
 
