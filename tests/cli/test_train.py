@@ -60,6 +60,8 @@ class TestTrain:
             ("--data.operators MAX AVG", "operators: 'AVG' is not one of MIN MAX MED SM"),
             ("--data.pool-size 10", "nothing is left to train on"),
             ("--threads 0", "--threads is 0"),
+            ("--balanced 0.5", "balanced and short_share both choose the examples: set one of them to 0"),
+            ("--hard-share 1", "hard_share is 1.0, and must be at least 0 and less than 1"),
             ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
         ],

@@ -108,7 +108,10 @@ class TrainingConfig:
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
-        require(not (self.balanced and self.short_share), "balanced and short_share both choose the examples: set one")
+        require(
+            not (self.balanced and self.short_share),
+            "balanced and short_share both choose the examples: set one of them to 0",
+        )
         if self.budget is not None:
             parse_duration(self.budget)
 
