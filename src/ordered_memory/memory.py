@@ -271,10 +271,8 @@ class OrderedMemory(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draws every parameter anew, as at construction (PyTorch's own initialisation of Linear and LayerNorm)."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.LayerNorm):
-                module.reset_parameters()
+        """Draws every parameter anew, as at construction."""
+        reset_parameters(self)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}, num_slots={self.num_slots}"
@@ -420,6 +418,13 @@ class OrderedMemory(nn.Module):
         from ordered_memory import native
 
         return bool(native.supports(weight.device, weight.dtype, self.backend == "native"))
+
+
+def reset_parameters(part: nn.Module) -> None:
+    """Draws every parameter of a part anew, as at construction: by PyTorch, for Linear and LayerNorm."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear | nn.LayerNorm):
+            module.reset_parameters()
 
 
 def _beside(outputs: list[Tensor]) -> Tensor:

@@ -252,7 +252,8 @@ def preset(task: str, name: str | None = None, model: str = "ordered-memory") ->
     if model == experiment.model:
         return experiment
     encoder = _OTHERS[name].get(model) or ENCODER_CONFIGS[model](hidden_size=experiment.encoder.hidden_size)
-    changes = _TRAINING.get(name, {}).get(model, {})
+    # No other model has a pointer that could begin anew.
+    changes = {"short_until": 0.0, "pointer_until": 0.0, **_TRAINING.get(name, {}).get(model, {})}
     classifier = experiment.classifier
     if name == "listops":  # its late dropout is there for Ordered Memory's last errors: no other model comes that far
         changes = {"dropout_from": 0.0, **changes}

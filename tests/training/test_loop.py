@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -104,10 +104,10 @@ class TestBatches:
     @pytest.mark.parametrize("budget", [None, "30s"])
     def test_labels_are_drawn_evenly_at_first(self, tmp_path, monkeypatch, budget):
         told = []
-        balance = loop.balanced_batches
+        early = loop.early_batches
         monkeypatch.setattr(loop, "POOL", 2)
         monkeypatch.setattr(
-            loop, "balanced_batches", lambda *given: told.append(given[-1] / len(given[0])) or balance(*given)
+            loop, "early_batches", lambda *given: told.append(given[-1] / len(given[0])) or early(*given)
         )
         train(tiny(epochs=4, budget=budget, balanced=0.375), tmp_path / "run", Silent())
         if budget is None:
@@ -115,6 +115,74 @@ class TestBatches:
         else:
             assert told == sorted(told, reverse=True)
             assert sum(told) / len(told) == pytest.approx(0.375, abs=0.1)
+
+
+class TestPointerAlone:
+    """Twelve steps: three on short examples, four in which the pointer alone learns, five together."""
+
+    PHASES: ClassVar[dict[str, float]] = {"short_until": 0.25, "short_length": 4, "pointer_until": 0.55}
+
+    def test_it_begins_anew_and_all_else_is_held(self, tmp_path, made):
+        changed, soft, before = [], [], {}
+
+        def after_step(_: Position) -> None:
+            weights = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
+            moved = {name for name in before if not torch.equal(before[name], weights[name])}
+            changed.append({part: any((".attention." in name) == part for name in moved) for part in (True, False)})
+            soft.append(made.model.encoder.soft_only)
+            before.update(weights)
+
+        train(tiny(**self.PHASES), tmp_path / "run", Listener(after_step))
+        pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
+        assert pointer == [True] * 11
+        assert rest == [True] * 2 + [False] * 4 + [True] * 5
+        assert soft == [True] * 7 + [False] * 5
+
+    def test_it_has_a_rate_of_its_own_then(self, tmp_path, made):
+        rates = []
+        listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
+        train(tiny(schedule="constant", **self.PHASES), tmp_path / "run", listener)
+        assert [rate[True] for rate in rates] == pytest.approx([0.01] * 3 + [0.04] * 4 + [0.01] * 5)
+        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 3 + [0.0] * 4 + [0.01] * 5)
+
+    def test_the_examples_before_are_short(self, tmp_path, monkeypatch):
+        seen, make_batch = [], Dataset.batch
+        monkeypatch.setattr(Dataset, "batch", lambda *given: seen.append(make_batch(*given)) or seen[-1])
+        monkeypatch.setattr(
+            loop, "evaluate", lambda *_, **__: Evaluation(1, 0.5, None, None, None, 1.0, 0.0, {}, (), ())
+        )
+        train(tiny(**self.PHASES), tmp_path / "run", Silent())
+        assert [int(batch.lengths.max()) <= 4 for batch in seen[:3]] == [True] * 3
+        assert max(int(batch.lengths.max()) for batch in seen[3:]) > 4
+
+    @pytest.mark.parametrize("stop_after", [3, 4])
+    def test_stopped_at_the_turn_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
+        experiment = tiny(beta1=0.9, **self.PHASES)
+        train(experiment, tmp_path / "whole", Silent())
+
+        def stop(position: Position) -> None:
+            if position.step == stop_after:
+                signal.raise_signal(signal.SIGTERM)
+
+        with pytest.raises(Interrupted):
+            train(experiment, tmp_path / "resumed", Listener(stop))
+        train(experiment, tmp_path / "resumed", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
+
+    def test_a_model_without_a_pointer_is_refused(self, tmp_path):
+        with pytest.raises(InputError, match="pointer_until is set, and lstm has no pointer"):
+            train(tiny("lstm", **self.PHASES), tmp_path / "run", Silent())
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"short_until": 0.5, "pointer_until": 0.5}, "pointer_until is 0.5, and must be 0 or more than"),
+            ({"short_until": 0.5, "short_share": 0.5}, "short_until and short_share both choose"),
+        ],
+    )
+    def test_settings_that_do_not_go_together(self, settings, message):
+        with pytest.raises(InputError, match=message):
+            TrainingConfig(**settings)
 
 
 class TestNotFinite:

@@ -61,12 +61,17 @@ class TrainingConfig:
     short_share: float = 0.0
     """Share of each batch that is drawn from the short examples, evenly over their lengths, in the place of others."""
     short_length: int = 12
-    """The most tokens of a short example."""
+    """The most tokens of a short example, in all its sentences."""
     short_epochs: float = 0.0
     """Epochs over which the share of short examples falls to zero; with a budget, as large a part of it as these are of
     all epochs. 0: it stays."""
     balanced: float = 0.0
     """Share of the training, from its start, in which each label is drawn as often as any other."""
+    short_until: float = 0.0
+    """Share of the training, from its start, that reads short examples only."""
+    pointer_until: float = 0.0
+    """From there to this share of the training the pointer learns alone and faster: it starts afresh, all else stays as
+    it is. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -103,14 +108,19 @@ class TrainingConfig:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
         for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
+        for name in ("beta1", "beta2", "warmup", "short_share", "short_until", "pointer_until", "dropout_from"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
+        for name in ("balanced", "short_until"):
+            require(
+                not (getattr(self, name) and self.short_share),
+                f"{name} and short_share both choose the examples: set one of them to 0",
+            )
         require(
-            not (self.balanced and self.short_share),
-            "balanced and short_share both choose the examples: set one of them to 0",
+            self.pointer_until == 0 or self.pointer_until > self.short_until,
+            f"pointer_until is {self.pointer_until}, and must be 0 or more than short_until, {self.short_until}",
         )
         if self.budget is not None:
             parse_duration(self.budget)

@@ -48,6 +48,8 @@ class Encoder(nn.Module, ABC):
     padded: ClassVar[bool] = True
     """Whether a short row costs as much as the longest of its batch, so that rows of like length belong together."""
     output_size: int
+    soft_only: bool = False
+    """Whether each training step must teach the pointer, where the encoder has one: a hard one does not."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
@@ -60,3 +62,11 @@ class Encoder(nn.Module, ABC):
     def rate_scale(self, name: str) -> float:
         """By how much the learning rate of the parameter of that name differs from the classifier's."""
         return 1.0
+
+    def is_pointer(self, name: str) -> bool:
+        """Whether the parameter of that name serves to find the tree, and not to compose along it."""
+        return False
+
+    def reset_pointer(self) -> None:
+        """Draws the parameters anew that serve to find the tree."""
+        raise NotImplementedError(f"{type(self).__name__} has no pointer")

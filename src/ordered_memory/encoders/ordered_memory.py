@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.memory import OrderedMemory, Pointer
+from ordered_memory.memory import OrderedMemory, Pointer, reset_parameters
 from ordered_memory.trees import Spans, induce_spans
 
 
@@ -33,7 +33,8 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        if self.training and self.hard_share and float(torch.rand(())) < self.hard_share:
+        hard_share = 0.0 if self.soft_only or not self.training else self.hard_share
+        if hard_share and float(torch.rand(())) < hard_share:
             return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
         if self.training and self.entropy_weight:
             reading = self.memory.read(embedded, lengths=lengths)
@@ -59,6 +60,13 @@ class OrderedMemoryEncoder(Encoder):
         return Parse(
             reading.state.M_hat[0, :, -1], [row[np.lexsort((-row[:, 1], row[:, 0]))] for row in spans], weights
         )
+
+    def is_pointer(self, name: str) -> bool:
+        return ".attention." in name
+
+    def reset_pointer(self) -> None:
+        for direction in self.memory.directions:
+            reset_parameters(direction.get_submodule("attention"))
 
     def _slots(self, asked: int | None) -> int | None:
         """What was asked for, or at test the config's own number; None is the number of training."""

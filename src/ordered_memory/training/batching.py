@@ -103,16 +103,34 @@ def of_like_length(
     return found
 
 
-def balanced_batches(
-    batches: list[NDArray[np.int64]], labels: NDArray[np.int64], seed: int, epoch: int, replaced: int
+def early_batches(
+    batches: list[NDArray[np.int64]],
+    labels: NDArray[np.int64],
+    short: NDArray[np.bool_],
+    seed: int,
+    epoch: int,
+    only_short: int,
+    balanced: int,
 ) -> list[NDArray[np.int64]]:
-    """The batches of an epoch, but in the first so many each label is drawn as often as any other, rare ones too."""
+    """The batches of an epoch, the first of them drawn otherwise.
+
+    In the first `only_short` all examples are short, and in the first `balanced` each label is as likely as any other,
+    rare ones too.
+    """
     generator = np.random.Generator(np.random.PCG64([seed, epoch, len(batches)]))
-    by_label = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    return [
-        _drawn_evenly(by_label, len(batch), generator) if place < replaced else batch
-        for place, batch in enumerate(batches)
-    ]
+    kinds = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    short_kinds = [found for kind in kinds if len(found := kind[short[kind]])]
+    all_short = np.flatnonzero(short)
+    if only_short and not short_kinds:
+        raise InputError("short_until asks for short examples first, and no training example is as short as that")
+    drawn = []
+    for place, batch in enumerate(batches):
+        if place < balanced:
+            batch = _drawn_evenly(short_kinds if place < only_short else kinds, len(batch), generator)
+        elif place < only_short:
+            batch = _drawn_evenly([all_short], len(batch), generator)
+        drawn.append(batch)
+    return drawn
 
 
 def _drawn_evenly(groups: list[NDArray[np.int64]], size: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
     POOL,
     Dataset,
-    balanced_batches,
+    early_batches,
     epoch_batches,
     mixed_batches,
     of_like_length,
@@ -36,6 +36,9 @@ from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
+
+ALONE = 4.0
+"""How many times the usual rate a pointer that learns alone has: it need not wait for anything else to follow."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -114,6 +117,8 @@ class _Run:
         self.experiment, self.config, self.directory = experiment, experiment.training, directory
         self.task, self.model, self.splits, self.progress = task, model, splits, progress
         self.optimiser = make_optimiser(self.config, model)
+        if self.config.pointer_until and not any(group["pointer"] for group in self.optimiser.param_groups):
+            raise InputError(f"pointer_until is set, and {experiment.model} has no pointer: set it to 0")
         self.position = Position()
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
@@ -159,8 +164,9 @@ class _Run:
     @property
     def follows_the_clock(self) -> bool:
         """Whether which examples come depends on how much of the budget is used up: short ones fade out in as large a
-        share of it as of the epochs, and labels are drawn evenly in a share of it."""
-        return self.config.budget is not None and (self.config.short_epochs > 0 or self.config.balanced > 0)
+        share of it as of the epochs, or are alone in a share of it, and labels are drawn evenly in one."""
+        early = (self.config.short_epochs, self.config.balanced, self.config.short_until)
+        return self.config.budget is not None and any(early)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Indices of each batch of an epoch."""
@@ -169,13 +175,19 @@ class _Run:
             mix = config.short_share, config.short_length, config.short_epochs
             behind = self.share_done * config.epochs if self.follows_the_clock else None
             batches = mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix, behind)
-        elif config.balanced:
+        elif config.balanced or config.short_until:
             batches = epoch_batches(lengths, config.batch_size, config.seed, epoch)
-            left = config.balanced * config.epochs - epoch  # epochs
-            if self.follows_the_clock:
-                left = float(self.share_done < config.balanced)
-            replaced = round(min(1.0, max(0.0, left)) * len(batches))
-            batches = balanced_batches(batches, self.training_set.labels, config.seed, epoch, replaced)
+
+            def until(share: float) -> int:
+                """How many batches of this epoch lie in that first share of the training."""
+                left = share * config.epochs - epoch  # epochs
+                if self.follows_the_clock:
+                    left = float(self.share_done < share)
+                return round(min(1.0, max(0.0, left)) * len(batches))
+
+            short, labels = lengths <= config.short_length, self.training_set.labels
+            early = until(config.short_until), until(config.balanced)
+            batches = early_batches(batches, labels, short, config.seed, epoch, *early)
         else:
             return epoch_batches(lengths, config.batch_size, config.seed, epoch)
         if self.model.encoder.padded:
@@ -184,9 +196,15 @@ class _Run:
 
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step that is not taken is counted."""
-        position = self.position
+        position, config = self.position, self.config
+        pointer_alone = config.short_until <= self.share_done < config.pointer_until
+        if pointer_alone and not position.pointer_afresh:
+            self.reset_pointer()
+        self.model.encoder.soft_only = self.share_done < config.pointer_until
+        rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
-            group["lr"] = group["scale"] * learning_rate(self.config, self.share_done, position.rate_scale)
+            share = 1.0 if not pointer_alone else ALONE if group["pointer"] else 0.0
+            group["lr"] = share * group["scale"] * rate
         if self.config.dropout_from:
             set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
@@ -198,6 +216,15 @@ class _Run:
                 position.training_loss + first,
                 position.training_steps + 1,
             )
+
+    def reset_pointer(self) -> None:
+        """What the pointer learned so far came with a model that knew little: it begins anew, with no momentum."""
+        self.model.encoder.reset_pointer()
+        for group in self.optimiser.param_groups:
+            if group["pointer"]:
+                for parameter in group["params"]:
+                    self.optimiser.state.pop(parameter, None)
+        self.position.pointer_afresh = True
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""
@@ -315,12 +342,16 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
 
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimiser that the config names; parameters that learn at another rate are a group of their own."""
-    groups: dict[float, list[torch.nn.Parameter]] = {}
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         part, _, inner = name.partition(".")
-        scale = model.encoder.rate_scale(inner) if isinstance(model, Classifier) and part == "encoder" else 1.0
-        groups.setdefault(scale, []).append(parameter)
-    parameters = [{"params": members, "scale": scale} for scale, members in groups.items()]
+        kind = (1.0, False)
+        if isinstance(model, Classifier) and part == "encoder":
+            kind = model.encoder.rate_scale(inner), config.pointer_until > 0 and model.encoder.is_pointer(inner)
+        groups.setdefault(kind, []).append(parameter)
+    parameters = [
+        {"params": members, "scale": scale, "pointer": pointer} for (scale, pointer), members in groups.items()
+    ]
     rate, epsilon, decay = config.learning_rate, config.epsilon, config.weight_decay
     if config.optimiser == "adadelta":
         return torch.optim.Adadelta(parameters, rate, rho=config.beta2, eps=epsilon, weight_decay=decay)

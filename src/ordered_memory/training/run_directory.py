@@ -46,6 +46,8 @@ class Position:
     """Evaluations without a rise since the learning rate was halved."""
     rate_scale: float = 1.0
     """What halving has left of the learning rate."""
+    pointer_afresh: bool = False
+    """Whether the pointer has begun anew, to learn alone."""
     skipped: int = 0
     """Steps not applied because the loss or the gradient was not finite."""
     training_loss: float = 0.0
