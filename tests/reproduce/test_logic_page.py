@@ -20,6 +20,7 @@ def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes: A
     return {
         "seed": seed,
         "test": {"accuracy": accuracy, "f1": f1, "f1_words": words, "buckets": buckets},
+        "hard_pointer": {},
         "extra_tests": {},
         "trivial_f1": FLOORS,
         "trivial_f1_words": WORD_FLOORS,
@@ -52,6 +53,16 @@ def test_columns_of_operations_stand_beside_the_published_ones(tmp_path: Path) -
     assert line(text, "LSTM", "Table 1")[0] == "not run (88)"
     assert line(text, "RRNet", "Table 1")[5:] == ["not run (71)", NOTHING, NOTHING, NOTHING]
     assert line(text, "Ordered Memory", "The runs") == ["files", "0 2", "3m20s", "2", "abc"]
+
+
+def test_a_hard_pointer_has_a_line_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "ordered-memory", result(0.97, 0.8, hard_pointer={"test": result(0.99)["test"]}))
+    write(tmp_path, "ordered-memory-B", result(0.92, 0.8, hard_pointer={"test": result(0.95)["test"]}))
+    write(tmp_path, "lstm", result(0.9))
+    text = page(tmp_path)
+    assert line(text, "Ordered Memory", "Table 1")[::7] == ["96.3 (98±0.0)", "92.0 (91)"]
+    assert line(text, "Ordered Memory, hard pointer at test", "Table 1")[::7] == ["98.3 (98±0.0)", "95.0 (91)"]
+    assert "LSTM, hard pointer" not in text
 
 
 def test_the_faithful_transformer_stands_beside_the_same_published_row(tmp_path: Path) -> None:
