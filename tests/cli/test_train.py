@@ -95,3 +95,11 @@ class TestTrain:
         (tmp_path / "file").write_text("")
         error = error_of(capsys, "train", "listops", "--out", str(tmp_path / "file" / "run"), *TINY)
         assert "cannot be written: Not a directory" in error
+
+
+@pytest.mark.parametrize(("task", "exception"), [("logic", ", but for --data.seed."), ("files", ".")])
+def test_help_says_how_flags_of_the_data_may_be_written(capsys, task, exception):
+    with pytest.raises(SystemExit):
+        main(["train", task, "--help"])
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f'These flags need no "data." in front: --NAME is enough{exception}' in said

@@ -143,7 +143,11 @@ def _train_arguments(argv: Sequence[str]) -> Any:
                 dataclasses.field(default_factory=lambda: base.classifier),
             ),
             ("encoder", Annotated[type(base.encoder), Flat], dataclasses.field(default_factory=lambda: base.encoder)),
-            ("data", type(base.data), dataclasses.field(default_factory=lambda: base.data)),
+            (
+                "data",
+                Annotated[type(base.data), help_text(_about_data(type(base.data)))],
+                dataclasses.field(default_factory=lambda: base.data),
+            ),
         ],
     )
     arguments: Any = parse_arguments(kind, argv, "train", train.__doc__)
@@ -154,14 +158,25 @@ def _train_arguments(argv: Sequence[str]) -> Any:
 
 def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
     """Flags of the data may be written without their prefix, `--split A`, where no other group has that name."""
-    taken = {name for kind in (TrainingConfig, ClassifierConfig, *ENCODER_CONFIGS.values()) for name in _flags(kind)}
-    short = _flags(data) - taken
+    short = _flags(data) - _taken()
     words = []
     for word in argv:
         flag, equals, value = word.partition("=")
         known = flag.startswith("--") and flag[2:].replace("_", "-").removeprefix("no-") in short
         words.append(f"--data.{flag[2:]}{equals}{value}" if known else word)
     return words
+
+
+def _about_data(data: type) -> str:
+    """What the help says over the flags of the data."""
+    whole = [f"--data.{name}" for name in sorted(_flags(data) & _taken())]
+    but = f", but for {' and '.join(whole)}" if whole else ""
+    return f'{data.__doc__} These flags need no "data." in front: --NAME is enough{but}.'
+
+
+def _taken() -> set[str]:
+    """The flags of all other groups."""
+    return {name for kind in (TrainingConfig, ClassifierConfig, *ENCODER_CONFIGS.values()) for name in _flags(kind)}
 
 
 def _flags(kind: type) -> set[str]:

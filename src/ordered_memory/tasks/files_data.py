@@ -49,7 +49,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class FilesConfig:
-    """Your own files. These flags may be written without data in front of them, as in --train FILE."""
+    """Your own files."""
 
     train: str | None = None
     """The training file. Its ending tells the format: .tsv or .txt for label TAB text, .csv or .jsonl for label and
