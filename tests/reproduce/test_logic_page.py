@@ -100,6 +100,19 @@ def test_f1_is_told_with_brackets_and_without_beside_the_trivial_trees(tmp_path:
     assert "LSTM" not in part
 
 
+def test_structures_are_told_of_each_run(tmp_path: Path) -> None:
+    write(tmp_path, "lstm", result(0.8))
+    assert "not run" in page(tmp_path).split("## Which structures")[1].split("\n## ")[0]
+    counts = dict.fromkeys(("gold", "left", "mixed", "composed", "other"), 0)
+    longer = counts | {"left": 1, "other": 3}
+    write(tmp_path, "ordered-memory", result(0.9, 0.8, structures={"trained": counts | {"gold": 7}, "longer": longer}))
+    lines = page(tmp_path).split("## Which structures")[1].split("\n## ")[0].strip().splitlines()[-2:]
+    assert [row.strip("| ").split(" | ") for row in lines] == [
+        ["Ordered Memory, seed 0", "trained", "100.0", "0.0", "0.0", "0.0", "0.0"],
+        ["Ordered Memory, seed 0", "longer", "0.0", "25.0", "0.0", "0.0", "75.0"],
+    ]
+
+
 def test_few_drawn_pairs_leave_a_dash(tmp_path: Path) -> None:
     short = result(0.9)
     del short["test"]["buckets"]["11"]

@@ -5,6 +5,8 @@ import json
 from ordered_memory.classifier import Classifier
 from ordered_memory.cli import main
 from ordered_memory.reproduce.publish import publish
+from ordered_memory.reproduce.runs import held_out, load_runs
+from ordered_memory.tasks.logic import operations
 from ordered_memory.training.run_directory import RunDirectory
 
 
@@ -28,3 +30,13 @@ def test_result_and_checkpoint(tmp_path):
     assert model.card["data"] == own.card["data"]
     assert model.card["recommends"] == {"pointer": "hard"}
     assert publish(run, tmp_path / "results", name="slots-8-seed3").name == "slots-8-seed3.json"
+
+
+def test_structures_are_kept_where_there_are_trees_of_statements(logic_runs, tmp_path):
+    kept = json.loads(publish(logic_runs / "ordered-memory", tmp_path).read_text())["structures"]
+    pairs = held_out(load_runs([logic_runs / "ordered-memory"])[0])
+    for name, counts in kept.items():
+        some = [pair for pair in pairs if (operations(pair) > 6) == (name == "longer")]
+        assert sum(counts.values()) == sum("and" in words or "or" in words for one in some for words in one.sentences)
+    assert list(kept) == ["longer"]  # split C is tested on longer pairs
+    assert "structures" not in json.loads(publish(logic_runs / "lstm", tmp_path).read_text())

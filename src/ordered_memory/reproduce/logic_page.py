@@ -12,6 +12,7 @@ from ordered_memory import atomic
 from ordered_memory.reproduce.plan import SYSTEMATIC, Row, logic_rows
 from ordered_memory.reproduce.published import LOGIC, LOGIC_COLUMNS, LOGIC_F1, ORDERED_MEMORY, Figure
 from ordered_memory.reproduce.runs import NOTHING
+from ordered_memory.reproduce.structures import STRUCTURES
 from ordered_memory.reproduce.tables import (
     CIRCUMSTANCES,
     NOT_RUN,
@@ -55,7 +56,17 @@ def page(folder: Path) -> str:
     ]
     for kind, title in TREES.items():
         parts += [f"{title}:", _parsing(systems, found, kind)]
-    parts += ["## The runs", _runs(rows, found)]
+    parts += [
+        "## Which structures the trees have",
+        "How `and` and `or` attach, in the tree over words, in a sample of test statements, of pairs of as many "
+        "operations as in training and of longer ones: `( X ( and Y ) )`, as the brackets have it (gold); "
+        "`( ( X and ) Y )` (left); some of both (mixed); partial statements composed before their arguments came "
+        "(composed); or a node that cuts through an argument and has no meaning (other). All but the last can work out "
+        "a statement, and F1 counts only the first as right: where it differs from seed to seed, this tells why.",
+        _structures(systems, found),
+        "## The runs",
+        _runs(rows, found),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -135,6 +146,18 @@ def _parsing(rows: Sequence[Row], found: dict[str, Results], kind: Trees) -> str
     for name, (with_root, _) in floors.items():
         lines.append([f"{name} trees", *[NOTHING] * len(operations), f"{100 * with_root:.1f}"])
     return table(["operations", *operations, "all"], lines)
+
+
+def _structures(rows: Sequence[Row], found: dict[str, Results]) -> str:
+    """A line for each run whose structures were counted."""
+    lines = []
+    for row in rows:
+        for run in found[row.key]:
+            for name, counts in run.get("structures", {}).items():
+                total = max(1, sum(counts.values()))
+                shares = [f"{100 * counts[kind] / total:.1f}" for kind in STRUCTURES]
+                lines.append([f"{row.title}, seed {run['seed']}", name, *shares])
+    return table(["", "pairs", *STRUCTURES], lines) if lines else NOT_RUN
 
 
 def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:

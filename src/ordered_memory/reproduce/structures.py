@@ -27,8 +27,9 @@ from ordered_memory import atomic
 from ordered_memory.classifier import Classifier
 from ordered_memory.drawing import draw_svg, draw_text, stack_svg
 from ordered_memory.errors import InputError
-from ordered_memory.reproduce.runs import held_out, load_runs
+from ordered_memory.reproduce.runs import FinishedRun, held_out, load_runs
 from ordered_memory.tasks import Example
+from ordered_memory.tasks.logic import operations
 from ordered_memory.tasks.propositions import BRACKETS, VARIABLES
 from ordered_memory.training.evaluation import evaluate
 from ordered_memory.trees import Tree, without_tokens
@@ -99,7 +100,7 @@ class Found:
 
 
 def find_structures(model: Classifier, examples: Sequence[Example]) -> Found:
-    """The structures that the model gives to the statements of pairs."""
+    """The structures that the model gives to the statements of pairs; none where no statement has a choice."""
     spans = evaluate(model, examples, lambda _: "all").spans
     if spans is None:
         raise InputError(f"{model.model_name} induces no trees: there is no structure to tell")
@@ -107,9 +108,33 @@ def find_structures(model: Classifier, examples: Sequence[Example]) -> Found:
     for example, rows in zip(examples, spans, strict=True):
         for gold, row in zip(example.trees or (), rows, strict=True):
             found.add(*(without_tokens(tree, BRACKETS) for tree in (gold, Tree(gold.tokens, row))))
-    if not found.counts:
-        raise InputError("no statement has `and` or `or`: there is no structure to tell")
     return found
+
+
+def count_structures(run: Path, count: int) -> dict[str, dict[Structure, int]]:
+    """How many statements of so many test pairs of a finished run have each structure: of those as long as in training,
+    and of longer ones, told by the operations of the pair."""
+    finished = _logic_run(run)
+    pairs = _evenly(held_out(finished), count)
+    most = finished.experiment.data.max_operations
+    sets = {
+        "trained": [pair for pair in pairs if operations(pair) <= most],
+        "longer": [pair for pair in pairs if operations(pair) > most],
+    }
+    found = {name: find_structures(finished.model, some).counts for name, some in sets.items() if some}
+    return {name: {kind: counts[kind] for kind in STRUCTURES} for name, counts in found.items()}
+
+
+def _logic_run(run: Path) -> FinishedRun:
+    (finished,) = load_runs([run])
+    if finished.experiment.task != "logic":
+        raise InputError(f"{run}: its task is {finished.experiment.task!r}, and structures are told of logic")
+    return finished
+
+
+def _evenly(pairs: Sequence[Example], count: int) -> Sequence[Example]:
+    """So many at most, from the first to the last."""
+    return pairs[:: math.ceil(len(pairs) / count)]
 
 
 def main(
@@ -126,11 +151,10 @@ def main(
     """
     if count < 1:
         raise InputError(f"--count is {count}, and must be at least 1")
-    (finished,) = load_runs([run])
-    if finished.experiment.task != "logic":
-        raise InputError(f"{run}: its task is {finished.experiment.task!r}, and structures are told of logic")
-    pairs = held_out(finished)
-    found = find_structures(finished.model, pairs[:: math.ceil(len(pairs) / count)])
+    finished = _logic_run(run)
+    found = find_structures(finished.model, _evenly(held_out(finished), count))
+    if not found.counts:
+        raise InputError("no statement has `and` or `or`: there is no structure to tell")
     print("\n".join(found.lines()))
     drawn = [kind for kind in STRUCTURES if kind in found.first]
     if svg is not None:
