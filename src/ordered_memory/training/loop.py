@@ -219,6 +219,7 @@ class _Run:
 
     def reset_pointer(self) -> None:
         """What the pointer learned so far came with a model that knew little: it begins anew, with no momentum."""
+        self.progress.tell("the pointer begins anew, and learns alone for a while")
         self.model.encoder.reset_pointer()
         for group in self.optimiser.param_groups:
             if group["pointer"]:
