@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ordered_memory.reproduce.logic_page import page
+from ordered_memory.reproduce.logic_page import page, summary
 from ordered_memory.reproduce.plan import logic_rows
 from ordered_memory.reproduce.runs import NOTHING
 from tests.conftest import ROOT
@@ -127,3 +127,15 @@ def test_the_page_is_what_the_results_say() -> None:
 def test_every_result_belongs_to_a_row() -> None:
     known = {f"{row.key}-seed{seed}" for row in logic_rows() for seed in row.seeds}
     assert {path.stem for path in (ROOT / "results" / "logic").glob("*.json")} <= known
+
+
+def test_the_summary_has_the_main_rows(tmp_path: Path) -> None:
+    write(tmp_path, "ordered-memory", result(0.99, 0.8))
+    write(tmp_path, "ordered-memory", result(0.97, 0.9, seed=1))
+    lines = [row.strip("| ").split(" | ") for row in summary(tmp_path).splitlines() if row.startswith("| ")]
+    assert lines[0][1:] == ["7", "8", "9", "10", "11", "12", "F1 of words"]
+    assert lines[2][::7] == ["Ordered Memory, published", "84.3±14.4"]
+    assert lines[3][:2] == ["Ordered Memory", "97.3±1.4"]
+    assert lines[3][-1] == "90.0±7.1"
+    assert lines[4][1:] == ["not run"] * 7
+    assert "Ordered Memory 2m30s on 2 threads, seed 0 1" in summary(tmp_path)

@@ -70,6 +70,27 @@ def page(folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def summary(folder: Path) -> str:
+    """The first thing to know, for the README: how accuracy holds beyond the lengths of training."""
+    columns = [column for column in LOGIC_COLUMNS if column not in SYSTEMATIC]
+    published = LOGIC["ordered-memory"]
+    lines = [["Ordered Memory, published", *(published_figure(published[name]) for name in columns), str(LOGIC_F1)]]
+    times = []
+    for row in logic_rows():
+        if row.key not in ("ordered-memory", "lstm", "tree-cell"):
+            continue
+        runs = row.results(folder)
+        cells = [[_bucket(run, name, "accuracy") for run in runs] for name in columns]
+        cells.append([run["test"]["f1_words"] for run in runs])
+        lines.append([row.title, *(mean_and_spread(some, digits=1) if runs else NOT_RUN for some in cells)])
+        if runs:
+            seeds, time, cores, _ = circumstances(runs)
+            times.append(f"{row.title} {time} on {cores} {'thread' if cores == '1' else 'threads'}, seed {seeds}")
+    told = f"*Trained for: {'; '.join(times)}.*" if times else ""
+    heads = ["logical inference, operations", *columns, "F1 of words"]
+    return "\n\n".join(filter(None, [table(heads, lines), told]))
+
+
 def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
     lines = [_line(row, row.title, found)]

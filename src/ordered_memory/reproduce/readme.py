@@ -11,7 +11,7 @@ from typing import Any
 
 from ordered_memory import atomic
 from ordered_memory.errors import InputError
-from ordered_memory.reproduce import listops_page
+from ordered_memory.reproduce import listops_page, logic_page
 from ordered_memory.reproduce.runs import MODEL_NAMES, percent
 from ordered_memory.reproduce.tables import threads
 from ordered_memory.training.progress import duration
@@ -19,6 +19,7 @@ from ordered_memory.training.progress import duration
 MADE = "made by ordered_memory.reproduce.readme"
 DEMO = f"<!-- figures: {MADE} -->", "<!-- end of figures -->"
 LISTOPS = f"<!-- ListOps: {MADE} -->", "<!-- end of ListOps -->"
+LOGIC = f"<!-- logic: {MADE} -->", "<!-- end of logic -->"
 
 
 def figures(results: Sequence[dict[str, Any]]) -> str:
@@ -41,9 +42,10 @@ def figures(results: Sequence[dict[str, Any]]) -> str:
 
 
 def render(text: str, results: Path) -> str:
-    """The text with the demo's and the paper's figures between their marks."""
+    """The text with the demo's and the two tables' figures between their marks."""
     text = _between(text, DEMO, figures(load_results(results / "listops-demo")))
-    return _between(text, LISTOPS, listops_page.summary(results / "listops"))
+    text = _between(text, LISTOPS, listops_page.summary(results / "listops"))
+    return _between(text, LOGIC, logic_page.summary(results / "logic"))
 
 
 def _between(text: str, marks: tuple[str, str], made: str) -> str:
