@@ -19,6 +19,9 @@ template <class T> inline void copy(T* __restrict to, const T* __restrict from, 
     std::memcpy(to, from, n * sizeof(T));
 }
 template <class T> inline void fill_zero(T* to, Index n) { std::memset(to, 0, n * sizeof(T)); }
+template <class T> inline bool is_zero(const T* from, Index n) {
+    return std::all_of(from, from + n, [](T value) { return value == 0; });
+}
 
 template <class T> inline void add(T* __restrict to, const T* __restrict from, Index n) {
     for (Index d = 0; d < n; ++d) to[d] += from[d];

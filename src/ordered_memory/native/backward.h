@@ -22,6 +22,13 @@ template <class T> class Backward {
     Arena waiting;
     std::vector<const T*> inputs, units, grad_units, grad_gates, key_inputs, grad_keys;
     OuterProduct<T> outer_product;
+    // Of the step at hand: its cells with a gradient (number on the tape, row, slot), where each wave of them begins, and
+    // how many of its chain a row has.
+    struct Used {
+        Index cell, r, slot;
+    };
+    std::vector<Used> used;
+    std::vector<Index> used_wave, chain;
 
 public:
     // Gradients of parameters are added to `total`.
@@ -118,57 +125,79 @@ private:
         for (Index slot = known[r]; slot < row.first; ++slot) add(of_x(row.token), of_M_hat(r, slot), D);
     }
 
+    // The cells of a step that have a gradient, in waves. With a soft pointer each of them has: the attention looked at
+    // all candidates. With a hard one it gives none, and of a row's chain only what was written or put out counts.
+    void find_used(const Step<T>& step) {
+        used.clear();
+        used_wave.assign(1, 0);
+        const Index waves = step.wave.size() - 1;
+        chain.assign(step.rows.size(), waves);
+        if (model.hard)
+            for (size_t r = 0; r < step.rows.size(); ++r) {
+                const Index first = step.rows[r].first;
+                Index end = N;
+                while (end > first && is_zero(of_M_hat(r, end - 1), D)) --end;
+                chain[r] = end - first;
+            }
+        for (Index k = 0; k < waves; ++k) {
+            for (Index cell = step.wave[k]; cell < step.wave[k + 1]; ++cell) {
+                const Index r = step.order[cell - step.wave[k]];
+                if (k < chain[r]) used.push_back({cell, r, step.rows[r].first + k});
+            }
+            used_wave.push_back(used.size());
+        }
+    }
+
     // Eq. 6-7: cells in waves, last first.
     void compose(const Step<T>& step, T* grad_cp_now) {
-        const Index cells = step.cells();
+        if (step.cells() == 0) return;
+        find_used(step);
+        const Index cells = used.size(), waves = used_wave.size() - 1;
         if (cells == 0) return;
-        const Index waves = step.wave.size() - 1;
         T* input = waiting.take<T>(cells * 2 * D);
         T* grad_hidden = waiting.take<T>(cells * hidden);
         T* grad_gate = model.gated ? waiting.take<T>(cells * hidden) : grad_hidden;
         T* grad_input = scratch.take<T>(cells * D);
         T* unit = model.gated ? waiting.take<T>(cells * hidden) : nullptr;
-        for (Index cell = 0; unit && cell < cells; ++cell) step.hidden[cell].unpack(unit + cell * hidden, hidden);
+        for (Index i = 0; unit && i < cells; ++i) step.hidden[used[i].cell].unpack(unit + i * hidden, hidden);
         for (Index k = waves; k-- > 0;) {
-            const Index start = step.wave[k], rows = step.wave[k + 1] - start;
-            for (Index i = 0; i < rows; ++i) {
-                const Index r = step.order[i], cell = start + i;
-                cell_backward(step, r, step.rows[r].first + k, cell, grad_gate + cell * hidden,
-                              grad_cp_now[r * N + step.rows[r].first + k]);
+            const Index start = used_wave[k], end = used_wave[k + 1];
+            for (Index i = start; i < end; ++i) {
+                const auto [cell, r, slot] = used[i];
+                cell_backward(step, r, slot, cell, grad_gate + i * hidden, grad_cp_now[r * N + slot]);
             }
             if (model.gated) {
-                multiply(rows, grad_gate + start * hidden, hidden, model.outer_back, grad_hidden + start * hidden,
-                         hidden, Start::ZERO);
+                multiply(end - start, grad_gate + start * hidden, hidden, model.outer_back,
+                         grad_hidden + start * hidden, hidden, Start::ZERO);
                 const T scale = model.cell_dropout.scale;
                 const T* __restrict open = unit + start * hidden;
                 T* __restrict to = grad_hidden + start * hidden;
-                for (Index j = 0; j < rows * hidden; ++j) to[j] *= open[j] > 0 ? scale : T(0);
+                for (Index j = 0; j < (end - start) * hidden; ++j) to[j] *= open[j] > 0 ? scale : T(0);
             }
-            multiply(rows, grad_hidden + start * hidden, hidden, model.below_back, grad_input, D, Start::ZERO);
-            for (Index i = 0; i < rows; ++i) {
-                const Index r = step.order[i];
+            multiply(end - start, grad_hidden + start * hidden, hidden, model.below_back, grad_input, D, Start::ZERO);
+            for (Index i = start; i < end; ++i) {
+                const auto [cell, r, slot] = used[i];
                 const Row<T>& row = step.rows[r];
-                T* from = grad_input + i * D;
-                model.cell_dropout.apply(from, D, Site::CELL_INPUT, row.token, row.first + k);
-                add(k ? of_M_hat(r, row.first + k - 1) : of_x(row.token), from, D);
+                T* from = grad_input + (i - start) * D;
+                model.cell_dropout.apply(from, D, Site::CELL_INPUT, row.token, slot);
+                add(slot > row.first ? of_M_hat(r, slot - 1) : of_x(row.token), from, D);
             }
         }
         multiply(cells, grad_hidden, hidden, model.memory_back, grad_input, D, Start::ZERO);
-        for (Index k = 0; k < waves; ++k)
-            for (Index cell = step.wave[k]; cell < step.wave[k + 1]; ++cell) {
-                const Index r = step.order[cell - step.wave[k]], slot = step.rows[r].first + k;
-                const Row<T>& row = step.rows[r];
-                T *from = grad_input + cell * D, *in = input + cell * 2 * D;
-                model.cell_dropout.apply(from, D, Site::CELL_INPUT, row.token, slot, D);
-                add(of_M(r, slot), from, D);
-                copy(in, below(row, slot), D), copy(in + D, forward.memory(row, slot), D);
-                model.cell_dropout.apply(in, 2 * D, Site::CELL_INPUT, row.token, slot);
-                inputs.push_back(in);
-                grad_units.push_back(grad_hidden + cell * hidden);
-                if (!model.gated) continue;
-                units.push_back(unit + cell * hidden);
-                grad_gates.push_back(grad_gate + cell * hidden);
-            }
+        for (Index i = 0; i < cells; ++i) {
+            const auto [cell, r, slot] = used[i];
+            const Row<T>& row = step.rows[r];
+            T *from = grad_input + i * D, *in = input + i * 2 * D;
+            model.cell_dropout.apply(from, D, Site::CELL_INPUT, row.token, slot, D);
+            add(of_M(r, slot), from, D);
+            copy(in, below(row, slot), D), copy(in + D, forward.memory(row, slot), D);
+            model.cell_dropout.apply(in, 2 * D, Site::CELL_INPUT, row.token, slot);
+            inputs.push_back(in);
+            grad_units.push_back(grad_hidden + i * hidden);
+            if (!model.gated) continue;
+            units.push_back(unit + i * hidden);
+            grad_gates.push_back(grad_gate + i * hidden);
+        }
     }
 
     const T* below(const Row<T>& row, Index slot) const {
