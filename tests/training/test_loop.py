@@ -138,12 +138,18 @@ class TestPointerAlone:
         assert rest == [True] * 2 + [False] * 4 + [True] * 5
         assert soft == [True] * 7 + [False] * 5
 
-    def test_it_has_a_rate_of_its_own_then(self, tmp_path, made):
+    def test_the_rates_come_together_again(self, tmp_path, made):
         rates = []
         listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
         train(tiny(schedule="constant", **self.PHASES), tmp_path / "run", listener)
-        assert [rate[True] for rate in rates] == pytest.approx([0.01] * 3 + [0.04] * 4 + [0.01] * 5)
-        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 3 + [0.0] * 4 + [0.01] * 5)
+        pointer, rest = ([rate[part] / 0.01 for rate in rates] for part in (True, False))
+        assert pointer[:7] == pytest.approx([1] * 3 + [8] * 4)
+        assert rest[:7] == pytest.approx([1] * 3 + [0] * 4)
+        assert pointer[7:] == sorted(pointer[7:], reverse=True)
+        assert rest[7:] == sorted(rest[7:])
+        assert pointer[-1] == rest[-1] == 1
+        assert 1 < pointer[8] < 8
+        assert 0 < rest[8] < 1
 
     def test_the_examples_before_are_short(self, tmp_path, monkeypatch):
         seen, make_batch = [], Dataset.batch

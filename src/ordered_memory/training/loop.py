@@ -37,8 +37,8 @@ from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
 
-ALONE = 4.0
-"""How many times the usual rate a pointer that learns alone has: it need not wait for anything else to follow."""
+ALONE = 8.0
+"""How many times the usual rate a pointer that learns alone has: nothing else need follow it."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -197,14 +197,13 @@ class _Run:
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
-        pointer_alone = config.short_until <= self.share_done < config.pointer_until
-        if pointer_alone and not position.pointer_afresh:
+        pointer, rest = leads(config, self.share_done)
+        if rest == 0 and not position.pointer_afresh:
             self.reset_pointer()
         self.model.encoder.soft_only = self.share_done < config.pointer_until
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
-            share = 1.0 if not pointer_alone else ALONE if group["pointer"] else 0.0
-            group["lr"] = share * group["scale"] * rate
+            group["lr"] = (pointer if group["pointer"] else rest) * group["scale"] * rate
         if self.config.dropout_from:
             set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
@@ -339,6 +338,19 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
         optimiser.step()
         first = float(loss.detach()) if first is None else first
     return first, True
+
+
+def leads(config: TrainingConfig, share: float) -> tuple[float, float]:
+    """How many times the usual rate the pointer has and all else has, when that share of the training is behind.
+
+    Where the pointer is to learn alone all else has none. After that the rates come together over as long again: a rest
+    that moved at once would leave the pointer behind, and with it the trees that it has found.
+    """
+    if not config.short_until <= share or config.pointer_until == 0:
+        return 1.0, 1.0
+    together = (share - config.pointer_until) / (config.pointer_until - config.short_until)
+    together = min(1.0, max(0.0, together))
+    return ALONE + (1 - ALONE) * together, together
 
 
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
