@@ -70,8 +70,8 @@ class TrainingConfig:
     short_until: float = 0.0
     """Share of the training, from its start, that reads short examples only."""
     pointer_until: float = 0.0
-    """From there to this share of the training the pointer learns alone and faster: it begins anew, all else is held, and
-    then follows slowly, over as long again. For ordered-memory."""
+    """From there to this share of the training the pointer learns alone and faster: it begins anew, all else is held,
+    and then follows slowly, over as long again. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
