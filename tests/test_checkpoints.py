@@ -218,3 +218,10 @@ class TestFind:
             model = Classifier.from_pretrained(name)
             if model.task == "listops":
                 assert model.predict("[MAX 2 9 ]").label == "9"
+            if model.task == "logic":
+                for left, relation, right in (
+                    ("( a ( and b ) )", "<", "a"),
+                    ("( a ( and b ) )", "|", "( not a )"),
+                    ("( not ( a ( and b ) ) )", "=", "( ( not a ) ( or ( not b ) ) )"),
+                ):
+                    assert model.predict(left, right).label == relation
