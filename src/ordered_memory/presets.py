@@ -91,14 +91,14 @@ LOGIC_PAPER = Experiment(
     training=TrainingConfig(),
 )
 
-# What takes long is to find the trees: on gold ones the cell is nearly done after an epoch, and a pointer that begins
-# anew beside a cell that knows what words mean finds them within minutes; together from nothing they settle on a blur, or
-# on trees that now attach an operator to its left and now to its right. So short pairs come first, alone, and teach the
-# words; then the pointer begins anew and learns alone, on all pairs, while the rest is held; then the rest follows,
-# slowly: at twice this rate the trees are lost again, and found again later. A hard pointer in most of the steps after
-# that keeps the trees sharp, and costs a third of a soft one. Dropout on the pointer's input would show the cell wrong
-# trees, and the cell's own waits until the trees are there. Embeddings as small as the paper's move too far with every
-# step, and labels drawn evenly (half of all pairs are independent) tell more. No run of just this is finished yet: what
+# What takes long is to find the trees. On gold ones the cell is nearly done after an epoch, and a pointer that begins
+# anew beside a cell that knows what words mean finds them within minutes; together from nothing they settle on a blur,
+# or on trees that join an operator now with its left and now with its right. So short pairs come first, alone, and
+# teach the words; then the pointer begins anew and learns alone, on all pairs, while the rest is held; then the rest
+# follows, slowly: at twice this rate the trees are lost once more before they stay. A hard pointer in most steps after
+# that keeps them sharp, and costs a third of a soft one. Dropout on the pointer's input would show the cell wrong
+# trees, and the cell's own waits until they are right. Embeddings as small as the paper's move too far with every step,
+# and labels drawn evenly (half of all pairs are independent) tell more. No run of just this is finished yet: what
 # results/logic has is of a form before it, at twice the rate, as its config and commit tell.
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
