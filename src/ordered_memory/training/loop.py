@@ -346,7 +346,7 @@ def leads(config: TrainingConfig, share: float) -> tuple[float, float]:
     Where the pointer is to learn alone all else has none. After that the rates come together over as long again: a rest
     that moved at once would leave the pointer behind, and with it the trees that it has found.
     """
-    if not config.short_until <= share or config.pointer_until == 0:
+    if share < config.short_until or config.pointer_until == 0:
         return 1.0, 1.0
     together = (share - config.pointer_until) / (config.pointer_until - config.short_until)
     together = min(1.0, max(0.0, together))
