@@ -62,7 +62,7 @@ def page(folder: Path) -> str:
         "operations as in training and of longer ones: `( X ( and Y ) )`, as the brackets have it (gold); "
         "`( ( X and ) Y )` (left); some of both (mixed); partial statements composed before their arguments came "
         "(composed); or a node that cuts through an argument and has no meaning (other). All but the last can work out "
-        "a statement, and F1 counts only the first as right: where it differs from seed to seed, this tells why.",
+        "a statement, and F1 counts only the first as right: two models may be as good and differ in F1.",
         _structures(systems, found),
         "## The runs",
         _runs(rows, found),
