@@ -24,6 +24,7 @@ from ordered_memory.reproduce.tables import (
     published_figure,
     table,
     threads,
+    trained_for,
 )
 from ordered_memory.tasks.listops import ListOpsConfig
 from ordered_memory.training.progress import duration
@@ -95,13 +96,8 @@ def summary(folder: Path) -> str:
                 tokens = name if "arguments" in name else f"{name} tokens"
                 ours = mean_and_spread(accuracies)
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
-    times = [
-        f"{rows[key].title} {duration(results[0]['position']['seconds'])} on {threads(results[0]['cores'])}, seed "
-        + ", ".join(str(result["seed"]) for result in results)
-        for key in ("ordered-memory", "lstm")
-        if (results := rows[key].results(folder))
-    ]
-    told = f"*Trained for: {'; '.join(times)}. Published figures by length and arguments: {BT_CELL}.*" if times else ""
+    runs = [(rows[key].title, rows[key].results(folder)) for key in ("ordered-memory", "lstm")]
+    told = trained_for(runs, f" Published figures by length and arguments: {BT_CELL}.")
     return "\n\n".join(filter(None, [table(["ListOps", "published", "ours"], lines), told]))
 
 

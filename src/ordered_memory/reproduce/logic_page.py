@@ -20,6 +20,7 @@ from ordered_memory.reproduce.tables import (
     mean_and_spread,
     published_figure,
     table,
+    trained_for,
 )
 from ordered_memory.tasks.logic import READINGS
 from ordered_memory.tasks.logic_generator import MOST_OPERATIONS
@@ -75,20 +76,17 @@ def summary(folder: Path) -> str:
     columns = [column for column in LOGIC_COLUMNS if column not in SYSTEMATIC]
     published = LOGIC["ordered-memory"]
     lines = [["Ordered Memory, published", *(published_figure(published[name]) for name in columns), str(LOGIC_F1)]]
-    times = []
+    told = []
     for row in logic_rows():
         if row.key not in ("ordered-memory", "lstm", "tree-cell"):
             continue
         runs = row.results(folder)
+        told.append((row.title, runs))
         cells = [[_bucket(run, name, "accuracy") for run in runs] for name in columns]
         cells.append([run["test"]["f1_words"] for run in runs])
         lines.append([row.title, *(mean_and_spread(some, digits=1) if runs else NOT_RUN for some in cells)])
-        if runs:
-            seeds, time, cores, _ = circumstances(runs)
-            times.append(f"{row.title} {time} on {cores} {'thread' if cores == '1' else 'threads'}, seed {seeds}")
-    told = f"*Trained for: {'; '.join(times)}.*" if times else ""
     heads = ["logical inference, operations", *columns, "F1 of words"]
-    return "\n\n".join(filter(None, [table(heads, lines), told]))
+    return "\n\n".join(filter(None, [table(heads, lines), trained_for(told)]))
 
 
 def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:

@@ -54,3 +54,14 @@ def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
         " / ".join(map(str, cores)),
         ", ".join(sorted({result["commit"] or NOTHING for result in results})),
     ]
+
+
+def trained_for(runs: Sequence[tuple[str, Sequence[dict[str, Any]]]], more: str = "") -> str:
+    """The line under a summary: how long each row's runs took, on how many threads, and their seeds; then what `more`
+    there is to say. Nothing where no run is finished."""
+    times = []
+    for title, results in runs:
+        if results:
+            seeds, time, cores, _ = circumstances(results)
+            times.append(f"{title} {time} on {cores} {'thread' if cores == '1' else 'threads'}, seed {seeds}")
+    return f"*Trained for: {'; '.join(times)}.{more}*" if times else ""
