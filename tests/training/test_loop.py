@@ -178,6 +178,7 @@ class TestPointerAlone:
     def test_a_model_without_a_pointer_is_refused(self, tmp_path):
         with pytest.raises(InputError, match="pointer_until is set, and lstm has no pointer"):
             train(tiny("lstm", **self.PHASES), tmp_path / "run", Silent())
+        assert not (tmp_path / "run").exists()
 
     @pytest.mark.parametrize(
         ("settings", "message"),

@@ -68,7 +68,12 @@ def train(
     with directory.locked(), _denormals_flushed():
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task, vectors)
-        run = _Run(experiment, directory, task, model, splits, progress)
+        try:
+            run = _Run(experiment, directory, task, model, splits, progress)
+        except InputError:
+            if not resume:
+                directory.withdraw()
+            raise
         if resume:
             run.position = directory.load_last(model, run.optimiser)
         if run.position.finished and (folder / RESULT).exists():

@@ -10,7 +10,7 @@ result.json     once it is finished: the figures
 import fcntl
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,13 @@ class RunDirectory:
         cls.require_new(path)
         atomic.write_json(path / CONFIG, experiment.to_dict())
         return cls(path)
+
+    def withdraw(self) -> None:
+        """Takes back a new run that cannot begin; what else lies in its folder stays."""
+        for name in (CONFIG, ".lock"):
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            self.path.rmdir()
 
     @staticmethod
     def require_new(path: Path) -> None:
