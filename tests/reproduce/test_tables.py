@@ -43,6 +43,9 @@ def test_circumstances_of_several_runs_and_of_none() -> None:
     assert circumstances(runs)[1:3] == ["2m00s", "2"]
     runs[1]["config"]["training"]["budget"] = "3m"
     assert circumstances(runs)[1] == "2m00s, boxed"
+    parts = [{"step": 0, "commit": "a", "cores": 1}, {"step": 7, "commit": "b", "cores": 2}]
+    runs[0]["position"]["parts"] = [*parts, {"step": 9, "commit": "a", "cores": 2}]
+    assert circumstances(runs[:1])[2:] == ["1, then 2", "a, b"]  # and not what it ended with
     assert circumstances([]) == [NOTHING] * len(CIRCUMSTANCES)
 
 

@@ -1,9 +1,15 @@
 """What every test of training needs."""
 
+import dataclasses
 import signal
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
+from ordered_memory.classifier import Classifier
 from ordered_memory.training import loop
 
 
@@ -19,3 +25,41 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def made(monkeypatch) -> SimpleNamespace:
+    """The model and the optimiser of the run, once it has made them."""
+    kept = SimpleNamespace()
+    make_classifier, make_optimiser = loop.make_classifier, loop.make_optimiser
+
+    def keep_model(*arguments: Any) -> Classifier:
+        kept.model = make_classifier(*arguments)
+        return kept.model
+
+    def keep_optimiser(*arguments: Any) -> torch.optim.Optimizer:
+        kept.optimiser = make_optimiser(*arguments)
+        return kept.optimiser
+
+    monkeypatch.setattr(loop, "make_classifier", keep_model)
+    monkeypatch.setattr(loop, "make_optimiser", keep_optimiser)
+    return kept
+
+
+@pytest.fixture
+def script(monkeypatch) -> Callable[..., None]:
+    """Validation accuracy and loss as told, one evaluation after the other; the last one stays."""
+    evaluate = loop.evaluate
+
+    def tell(accuracies: list[float], losses: list[float] | None = None) -> None:
+        told = [{"accuracy": accuracy, "loss": 1.0} for accuracy in accuracies]
+        told = [values | {"loss": loss} for values, loss in zip(told, losses, strict=True)] if losses else told
+        left = iter(told)
+
+        def scripted(*arguments: Any, dataset: Any = None, **options: Any) -> Any:
+            found = evaluate(*arguments, dataset=dataset, **options)
+            return found if dataset is None else dataclasses.replace(found, **next(left, told[-1]))
+
+        monkeypatch.setattr(loop, "evaluate", scripted)
+
+    return tell

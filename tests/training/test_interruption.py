@@ -8,8 +8,10 @@ import sys
 import threading
 
 import pytest
+import torch
 
 from ordered_memory.errors import InputError
+from ordered_memory.training import loop
 from ordered_memory.training.loop import Interrupted, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position, RunDirectory
@@ -133,6 +135,25 @@ class TestStop:
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
         train(tiny(), tmp_path / "stopped", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "stopped") == everything_that_lasts(tmp_path / "whole")
+
+    def test_resumed_in_other_circumstances_it_tells_both(self, tmp_path, monkeypatch):
+        def ask(position: Position) -> None:
+            if position.step == 6:
+                signal.raise_signal(signal.SIGTERM)
+
+        monkeypatch.setattr(loop, "commit", lambda: "one")
+        with pytest.raises(Interrupted):
+            train(tiny(), tmp_path / "run", Listener(ask))
+        with pytest.raises(Interrupted):  # nothing is different yet
+            train(tiny(), tmp_path / "run", Listener(lambda _: signal.raise_signal(signal.SIGTERM)), resume=True)
+        monkeypatch.setattr(loop, "commit", lambda: "two")
+        result = train(tiny(), tmp_path / "run", Silent(), resume=True)
+        cores = torch.get_num_threads()
+        assert result["position"]["parts"] == [
+            {"step": 0, "commit": "one", "cores": cores},
+            {"step": 7, "commit": "two", "cores": cores},
+        ]
+        assert RunDirectory.open(tmp_path / "run").result()["position"] == result["position"]
 
     def test_asked_twice_it_stops_at_once_and_nothing_saved_is_lost(self, tmp_path):
         def twice(position: Position) -> None:

@@ -6,16 +6,16 @@ import json
 import math
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
 
 from ordered_memory import classifier
 from ordered_memory.classifier import Classifier
-from ordered_memory.config import Experiment, TrainingConfig
+from ordered_memory.config import Experiment
 from ordered_memory.encoders.cooperative import CooperativeEncoder
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import ListOps
@@ -27,44 +27,6 @@ from ordered_memory.training.loop import Interrupted, learning_rate, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position, RunDirectory, optimiser_tensors
 from tests.training import Listener, everything_that_lasts, last_position, metrics, tiny
-
-
-@pytest.fixture
-def made(monkeypatch) -> SimpleNamespace:
-    """The model and the optimiser of the run, once it has made them."""
-    kept = SimpleNamespace()
-    make_classifier, make_optimiser = loop.make_classifier, loop.make_optimiser
-
-    def keep_model(*arguments: Any) -> Classifier:
-        kept.model = make_classifier(*arguments)
-        return kept.model
-
-    def keep_optimiser(*arguments: Any) -> torch.optim.Optimizer:
-        kept.optimiser = make_optimiser(*arguments)
-        return kept.optimiser
-
-    monkeypatch.setattr(loop, "make_classifier", keep_model)
-    monkeypatch.setattr(loop, "make_optimiser", keep_optimiser)
-    return kept
-
-
-@pytest.fixture
-def script(monkeypatch) -> Callable[..., None]:
-    """Validation accuracy and loss as told, one evaluation after the other; the last one stays."""
-    evaluate = loop.evaluate
-
-    def tell(accuracies: list[float], losses: list[float] | None = None) -> None:
-        told = [{"accuracy": accuracy, "loss": 1.0} for accuracy in accuracies]
-        told = [values | {"loss": loss} for values, loss in zip(told, losses, strict=True)] if losses else told
-        left = iter(told)
-
-        def scripted(*arguments: Any, dataset: Any = None, **options: Any) -> Any:
-            found = evaluate(*arguments, dataset=dataset, **options)
-            return found if dataset is None else dataclasses.replace(found, **next(left, told[-1]))
-
-        monkeypatch.setattr(loop, "evaluate", scripted)
-
-    return tell
 
 
 class TestSeeds:
@@ -115,81 +77,6 @@ class TestBatches:
         else:
             assert told == sorted(told, reverse=True)
             assert sum(told) / len(told) == pytest.approx(0.375, abs=0.1)
-
-
-class TestPointerAlone:
-    """Twelve steps: three on short examples, four in which the pointer alone learns, five together."""
-
-    PHASES: ClassVar[dict[str, float]] = {"short_until": 0.25, "short_length": 4, "pointer_until": 0.55}
-
-    def test_it_begins_anew_and_all_else_is_held(self, tmp_path, made):
-        changed, soft, before = [], [], {}
-
-        def after_step(_: Position) -> None:
-            weights = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
-            moved = {name for name in before if not torch.equal(before[name], weights[name])}
-            changed.append({part: any((".attention." in name) == part for name in moved) for part in (True, False)})
-            soft.append(made.model.encoder.soft_only)
-            before.update(weights)
-
-        train(tiny(**self.PHASES), tmp_path / "run", Listener(after_step))
-        pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
-        assert pointer == [True] * 11
-        assert rest == [True] * 2 + [False] * 4 + [True] * 5
-        assert soft == [True] * 7 + [False] * 5
-
-    def test_the_rates_come_together_again(self, tmp_path, made):
-        rates = []
-        listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
-        train(tiny(schedule="constant", **self.PHASES), tmp_path / "run", listener)
-        pointer, rest = ([rate[part] / 0.01 for rate in rates] for part in (True, False))
-        assert pointer[:7] == pytest.approx([1] * 3 + [8] * 4)
-        assert rest[:7] == pytest.approx([1] * 3 + [0] * 4)
-        assert pointer[7:] == sorted(pointer[7:], reverse=True)
-        assert rest[7:] == sorted(rest[7:])
-        assert pointer[-1] == rest[-1] == 1
-        assert 1 < pointer[8] < 8
-        assert 0 < rest[8] < 1
-
-    def test_the_examples_before_are_short(self, tmp_path, monkeypatch):
-        seen, make_batch = [], Dataset.batch
-        monkeypatch.setattr(Dataset, "batch", lambda *given: seen.append(make_batch(*given)) or seen[-1])
-        monkeypatch.setattr(
-            loop, "evaluate", lambda *_, **__: Evaluation(1, 0.5, None, None, None, 1.0, 0.0, {}, (), ())
-        )
-        train(tiny(**self.PHASES), tmp_path / "run", Silent())
-        assert [int(batch.lengths.max()) <= 4 for batch in seen[:3]] == [True] * 3
-        assert max(int(batch.lengths.max()) for batch in seen[3:]) > 4
-
-    @pytest.mark.parametrize("stop_after", [3, 4])
-    def test_stopped_at_the_turn_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
-        experiment = tiny(beta1=0.9, **self.PHASES)
-        train(experiment, tmp_path / "whole", Silent())
-
-        def stop(position: Position) -> None:
-            if position.step == stop_after:
-                signal.raise_signal(signal.SIGTERM)
-
-        with pytest.raises(Interrupted):
-            train(experiment, tmp_path / "resumed", Listener(stop))
-        train(experiment, tmp_path / "resumed", Silent(), resume=True)
-        assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
-
-    def test_a_model_without_a_pointer_is_refused(self, tmp_path):
-        with pytest.raises(InputError, match="pointer_until is set, and lstm has no pointer"):
-            train(tiny("lstm", **self.PHASES), tmp_path / "run", Silent())
-        assert not (tmp_path / "run").exists()
-
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({"short_until": 0.5, "pointer_until": 0.5}, "pointer_until is 0.5, and must be 0 or more than"),
-            ({"short_until": 0.5, "short_share": 0.5}, "short_until and short_share both choose"),
-        ],
-    )
-    def test_settings_that_do_not_go_together(self, settings, message):
-        with pytest.raises(InputError, match=message):
-            TrainingConfig(**settings)
 
 
 class TestNotFinite:
@@ -254,89 +141,6 @@ class TestNotFinite:
         result = train(tiny(), tmp_path / "run", Silent())
         assert result["position"]["skipped"] == result["position"]["step"] == 12
         json.dumps(metrics(tmp_path / "run"), allow_nan=False)
-
-
-class TestSchedule:
-    def test_warm_up_grows_from_zero(self):
-        config = TrainingConfig(learning_rate=0.5, schedule="constant", warmup=0.2)
-        rates = [learning_rate(config, share, 1.0) for share in (0.0, 0.1, 0.2, 0.6, 1.0)]
-        assert rates == pytest.approx([0.0, 0.25, 0.5, 0.5, 0.5])
-
-    def test_cosine_falls_to_zero_after_the_warm_up(self):
-        config = TrainingConfig(learning_rate=2.0, schedule="cosine", warmup=0.5)
-        rates = [learning_rate(config, share, 1.0) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-        assert rates == pytest.approx([0.0, 1.0, 2.0, 1.0, 0.0])
-
-    def test_plateau_and_constant_stay_but_for_the_halving(self):
-        for schedule in ("plateau", "constant"):
-            config = TrainingConfig(learning_rate=1.0, schedule=schedule)
-            assert {learning_rate(config, share, 0.25) for share in (0.0, 0.5, 1.0)} == {0.25}
-
-    def test_plateau_halves_when_accuracy_has_not_risen(self, tmp_path, script):
-        script([0.1, 0.2, 0.2, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3])
-        train(tiny(epochs=11, learning_rate=1.0, halve_after=2), tmp_path / "run", Silent())
-        rates = [record["learning_rate"] for record in metrics(tmp_path / "run")]
-        assert rates == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
-
-    def test_other_schedules_do_not_halve(self, tmp_path, script):
-        script([0.5])
-        train(tiny(epochs=5, schedule="constant", halve_after=1), tmp_path / "run", Silent())
-        assert {record["learning_rate"] for record in metrics(tmp_path / "run")} == {0.01}
-
-    def test_the_rate_reaches_the_optimiser_step_by_step(self, tmp_path, made):
-        rates = []
-        listener = Listener(lambda _: rates.append(made.optimiser.param_groups[0]["lr"]))
-        config = tiny(schedule="cosine", warmup=0.25, learning_rate=1.0)
-        train(config, tmp_path / "run", listener)
-        assert rates == pytest.approx([learning_rate(config.training, step / 12, 1.0) for step in range(12)])
-        assert rates[0] == 0
-        assert max(rates) == rates[3] == 1
-
-    @pytest.mark.parametrize("name", ["adam", "adamw"])
-    def test_the_optimiser_is_the_one_named(self, name):
-        config = TrainingConfig(optimiser=name, beta1=0.1, beta2=0.2, epsilon=0.3, weight_decay=0.4)
-        optimiser = loop.make_optimiser(config, torch.nn.Linear(1, 1))
-        assert type(optimiser) is {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-        group = optimiser.param_groups[0]
-        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.1, 0.2), 0.3, 0.4)
-
-    def test_adadelta(self):
-        config = TrainingConfig(optimiser="adadelta", learning_rate=0.1, beta2=0.2, epsilon=0.3, weight_decay=0.4)
-        optimiser = loop.make_optimiser(config, torch.nn.Linear(1, 1))
-        assert type(optimiser) is torch.optim.Adadelta
-        group = optimiser.param_groups[0]
-        assert [group[name] for name in ("lr", "rho", "eps", "weight_decay")] == [0.1, 0.2, 0.3, 0.4]
-
-    def test_an_encoders_parameters_may_have_a_rate_of_their_own(self, tmp_path, made):
-        rates = []
-        listener = Listener(lambda _: rates.append([group["lr"] for group in made.optimiser.param_groups]))
-        config = tiny("cooperative", schedule="cosine", warmup=0.25)
-        train(config, tmp_path / "run", listener)
-        for step, (rate, parsers) in enumerate(rates):
-            assert rate == pytest.approx(learning_rate(config.training, step / 12, 1.0))
-            assert parsers == pytest.approx(config.encoder.parser_rate * rate)
-        names = {parameter: name for name, parameter in made.model.named_parameters()}
-        parser, other = ({names[one] for one in group["params"]} for group in reversed(made.optimiser.param_groups))
-        assert parser == {name for name in names.values() if name.startswith("encoder.parser.")}
-        assert parser | other == set(names.values())
-
-
-class TestDropout:
-    def test_it_begins_where_it_should_and_the_attentions_is_there_all_along(self, tmp_path, made):
-        seen = []
-
-        def after_step(_: Position) -> None:
-            direction = made.model.encoder.memory.directions[0]
-            parts = (
-                made.model.input_dropout,
-                direction.cell.dropout,
-                made.model.head[0],
-                direction.attention.score.dropout,
-            )
-            seen.append(tuple(part.training for part in parts))
-
-        train(tiny(dropout_from=0.5, evaluate_every=3), tmp_path / "run", Listener(after_step))
-        assert seen == [(False, False, False, True)] * 6 + [(True, True, True, True)] * 6
 
 
 class TestEnd:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from ordered_memory.classifier import Classifier
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import VOCABULARY
-from ordered_memory.training.loop import make_optimiser
+from ordered_memory.training.optimisation import make_optimiser
 from ordered_memory.training.run_directory import Position, RunDirectory, load_optimiser_tensors, optimiser_tensors
 from tests.test_atomic import largest_file
 from tests.training import tiny

@@ -13,7 +13,7 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.config import TrainingConfig
 from ordered_memory.tasks.listops import WindowConfig, window
 from ordered_memory.training.batching import Dataset, epoch_batches
-from ordered_memory.training.loop import make_optimiser, update
+from ordered_memory.training.optimisation import make_optimiser, update
 
 STANDING = 1e-12
 """A rate at which the weights stay what they are, however often a step is taken."""

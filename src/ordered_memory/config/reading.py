@@ -40,9 +40,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if value is None and type(None) in options:
             return None
         return _value(next(option for option in options if option is not type(None)), value, where)
-    if get_origin(hint) is tuple:
+    if (kind := get_origin(hint)) in (tuple, list):
         require(isinstance(value, list | tuple), f"{where} is {value!r}, and must be a list")
-        return tuple(_value(options[0], item, where) for item in value)
+        return kind(_value(options[0], item, where) for item in value)
     fits = isinstance(value, int | float if hint is float else hint) and isinstance(value, bool) == (hint is bool)
     require(fits, f"{where} is {value!r}, and must be of type {hint.__name__}")
     return value

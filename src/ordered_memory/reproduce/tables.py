@@ -43,17 +43,28 @@ def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
     if not results:
         return [NOTHING] * len(CIRCUMSTANCES)
     boxed = ", boxed" if any(result["config"]["training"]["budget"] for result in results) else ""
-    cores = sorted({result["cores"] for result in results})
+    cores = sorted({_threads(result) for result in results})
     times = [
-        duration(statistics.mean(result["position"]["seconds"] for result in results if result["cores"] == count))
+        duration(statistics.mean(result["position"]["seconds"] for result in results if _threads(result) == count))
         for count in cores
     ]
     return [
         " ".join(str(result["seed"]) for result in results),
         " / ".join(times) + boxed,
-        " / ".join(map(str, cores)),
-        ", ".join(sorted({result["commit"] or NOTHING for result in results})),
+        " / ".join(cores),
+        ", ".join(sorted({commit or NOTHING for result in results for commit in _of_parts(result, "commit")})),
     ]
+
+
+def _threads(result: dict[str, Any]) -> str:
+    """How many a run had: one number after the other where it was resumed on more or fewer."""
+    return ", then ".join(map(str, _of_parts(result, "cores")))
+
+
+def _of_parts(result: dict[str, Any], name: str) -> list[Any]:
+    """What its parts tell of a run, each thing once; results from before there were parts tell of the last one."""
+    parts = result["position"].get("parts") or [result]
+    return list(dict.fromkeys(part[name] for part in parts))
 
 
 def trained_for(runs: Sequence[tuple[str, Sequence[dict[str, Any]]]], more: str = "") -> str:

@@ -1,7 +1,6 @@
 """Training: one loop for every task and every model, which a kill at any moment does not change."""
 
 import dataclasses
-import math
 import signal
 import subprocess
 import time
@@ -18,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from ordered_memory import __version__, native
-from ordered_memory.classifier import Batch, Classifier
-from ordered_memory.config import Experiment, TrainingConfig
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
-from ordered_memory.memory import MaskedAttention, OrderedMemory
+from ordered_memory.memory import OrderedMemory
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
     POOL,
@@ -32,13 +31,11 @@ from ordered_memory.training.batching import (
     of_like_length,
 )
 from ordered_memory.training.evaluation import evaluate, trivial_f1
+from ordered_memory.training.optimisation import leads, learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
-
-ALONE = 8.0
-"""How many times the usual rate a pointer that learns alone has: nothing else need follow it."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -140,6 +137,7 @@ class _Run:
     def until_done(self, asked: list[int]) -> None:
         """Trains until the epochs or the budget are used up, or validation accuracy says that it is enough."""
         position, config = self.position, self.config
+        position.begin_part(self.commit, torch.get_num_threads())
         self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
@@ -328,75 +326,6 @@ class _Run:
         }
         self.directory.finish(result)
         return result
-
-
-def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> tuple[float | None, bool]:
-    """Learns from a batch. Tells its loss, and whether every update was made: none is where loss or gradient is not
-    finite, and none after it."""
-    first: float | None = None
-    for loss in model.losses(batch):
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
-        if not (torch.isfinite(norm) and torch.isfinite(loss)):
-            return first, False
-        optimiser.step()
-        first = float(loss.detach()) if first is None else first
-    return first, True
-
-
-def leads(config: TrainingConfig, share: float) -> tuple[float, float]:
-    """How many times the usual rate the pointer has and all else has, when that share of the training is behind.
-
-    Where the pointer is to learn alone all else has none. After that the rates come together over as long again: a rest
-    that moved at once would leave the pointer behind, and with it the trees that it has found.
-    """
-    if share < config.short_until or config.pointer_until == 0:
-        return 1.0, 1.0
-    together = (share - config.pointer_until) / (config.pointer_until - config.short_until)
-    together = min(1.0, max(0.0, together))
-    return ALONE + (1 - ALONE) * together, together
-
-
-def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
-    """The optimiser that the config names; parameters that learn at another rate are a group of their own."""
-    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        part, _, inner = name.partition(".")
-        kind = (1.0, False)
-        if isinstance(model, Classifier) and part == "encoder":
-            kind = model.encoder.rate_scale(inner), config.pointer_until > 0 and model.encoder.is_pointer(inner)
-        groups.setdefault(kind, []).append(parameter)
-    parameters = [
-        {"params": members, "scale": scale, "pointer": pointer} for (scale, pointer), members in groups.items()
-    ]
-    rate, epsilon, decay = config.learning_rate, config.epsilon, config.weight_decay
-    if config.optimiser == "adadelta":
-        return torch.optim.Adadelta(parameters, rate, rho=config.beta2, eps=epsilon, weight_decay=decay)
-    kinds: dict[str, type[torch.optim.Adam]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    betas = (config.beta1, config.beta2)
-    # Fused: one pass over the weights instead of ten, which is a percent of a step.
-    return kinds[config.optimiser](parameters, rate, betas=betas, eps=epsilon, weight_decay=decay, fused=True)
-
-
-def set_dropout(model: torch.nn.Module, active: bool) -> None:
-    """Lets dropout work or not, but for the attention's, without which pointers stay blurred."""
-    attention = {
-        id(part) for module in model.modules() if isinstance(module, MaskedAttention) for part in module.modules()
-    }
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout) and id(module) not in attention:
-            module.train(active)
-
-
-def learning_rate(config: TrainingConfig, share_done: float, rate_scale: float) -> float:
-    """The rate at this point: grown from zero in the warm-up, then as the schedule says."""
-    rate = config.learning_rate * rate_scale
-    if share_done < config.warmup:
-        return rate * share_done / config.warmup
-    if config.schedule == "cosine":
-        return rate * (1 + math.cos(math.pi * (share_done - config.warmup) / (1 - config.warmup))) / 2
-    return rate
 
 
 def commit() -> str | None:

@@ -11,7 +11,7 @@ import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ from ordered_memory.errors import InputError
 
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
 POSITION, OPTIMISER = "position.json", "optimiser.safetensors"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part of a run that was made by one state of the code on one number of threads."""
+
+    step: int
+    """The first one's number."""
+    commit: str | None
+    cores: int
 
 
 @dataclass
@@ -54,7 +64,14 @@ class Position:
     """Sum over the steps since the last evaluation."""
     training_steps: int = 0
     """Steps since the last evaluation."""
+    parts: list[Part] = field(default_factory=list)
+    """More than one where the run was stopped and resumed in other circumstances."""
     finished: bool = False
+
+    def begin_part(self, commit: str | None, cores: int) -> None:
+        """Notes who goes on from here, if it is another than before."""
+        if not self.parts or (self.parts[-1].commit, self.parts[-1].cores) != (commit, cores):
+            self.parts.append(Part(self.step, commit, cores))
 
 
 class RunDirectory:
