@@ -285,3 +285,18 @@ def test_stacked_pictures_keep_every_word_and_do_not_overlap() -> None:
     assert float(lower.get("y", "")) == float(upper.get("height", ""))
     assert float(outer.get("height", "")) == float(upper.get("height", "")) + float(lower.get("height", ""))
     assert float(outer.get("width", "")) == max(float(part.get("width", "")) for part in (upper, lower))
+
+
+def test_captions_stand_above_their_pictures() -> None:
+    tree, pointer = draw_svg(LISTOPS), draw_pointer_svg(POINTER, ["a", "b", "c", "d"])
+    long = "below " * 100
+    both = ElementTree.fromstring(stack_svg(tree, pointer, captions=["above", long]))
+    (first, second), (upper, lower) = both.findall(f"{SVG}text"), both.findall(f"{SVG}svg")
+    heights = [float(part.get("height", "")) for part in (upper, lower)]
+    assert first.text == "above"
+    assert 0 < float(first.get("y", "")) < float(upper.get("y", ""))
+    assert float(upper.get("y", "")) + heights[0] < float(second.get("y", "")) < float(lower.get("y", ""))
+    assert float(both.get("height", "")) == float(lower.get("y", "")) + heights[1]
+    assert float(both.get("width", "")) > 2 * float(lower.get("width", ""))  # and nothing is cut off
+    with pytest.raises(ValueError, match="1 captions for 2 pictures"):
+        stack_svg(tree, pointer, captions=["one"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -123,17 +124,24 @@ def draw_pointer_svg(pointer: ArrayLike, tokens: Sequence[str], title: str | Non
     return _svg(parts, width, base + (48 if notes else 26), name)
 
 
-def stack_svg(*pictures: str) -> str:
-    """Pictures that this module drew, one below the other in one."""
+def stack_svg(*pictures: str, captions: Sequence[str] = ()) -> str:
+    """Pictures that this module drew, one below the other in one, each under its caption if there are captions."""
+    if captions and len(captions) != len(pictures):
+        raise ValueError(f"{len(captions)} captions for {len(pictures)} pictures")
     sizes = [re.search(r'width="(\d+)" height="(\d+)"', picture) for picture in pictures]
     widths, heights = zip(*((int(size[1]), int(size[2])) for size in sizes if size), strict=True)
-    tops = accumulate(heights[:-1], initial=0)
+    above = 30 if captions else 0
+    tops = list(accumulate((above + height for height in heights), initial=above))
     inner = [
-        picture.replace("<svg ", f'<svg y="{top}" ', 1).rstrip() for picture, top in zip(pictures, tops, strict=True)
+        picture.replace("<svg ", f'<svg y="{top}" ', 1).rstrip()
+        for picture, top in zip(pictures, tops[:-1], strict=True)
     ]
-    width, height = max(widths), sum(heights)
+    heads = [_words(8, top - 8, caption, anchor="start") for caption, top in zip(captions, tops, strict=False)]
+    width = max([*widths, *(math.ceil(16 + _text_width(caption, 14)) for caption in captions)])
+    height = tops[-1] - above
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">', *inner, "</svg>"]) + "\n"
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{_FONT}">'
+    return "\n".join([opening, *heads, *inner, "</svg>"]) + "\n"
 
 
 def _heights(tree: Tree) -> list[int]:

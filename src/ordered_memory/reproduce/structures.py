@@ -36,6 +36,14 @@ from ordered_memory.trees import Tree, without_tokens
 
 Structure = Literal["gold", "left", "mixed", "composed", "other"]
 STRUCTURES: tuple[Structure, ...] = get_args(Structure)
+MEANINGS: dict[Structure, str] = {
+    "gold": "as the brackets have it, ( X ( and Y ) )",
+    "left": "operators joined to the left, ( ( X and ) Y )",
+    "mixed": "some of both",
+    "composed": "composed before an argument came",
+    "other": "without meaning",
+}
+"""Of each structure, in words."""
 JOINING = ("and", "or")
 """The operators that stand between their arguments."""
 
@@ -158,8 +166,9 @@ def main(
     print("\n".join(found.lines()))
     drawn = [kind for kind in STRUCTURES if kind in found.first]
     if svg is not None:
-        atomic.write_text(svg, stack_svg(*(draw_svg(found.first[kind], title=kind) for kind in drawn)))
-        print(f"from top to bottom {', '.join(drawn)}: {svg}")
+        trees = [draw_svg(found.first[kind], title=kind) for kind in drawn]
+        atomic.write_text(svg, stack_svg(*trees, captions=[f"{kind}: {MEANINGS[kind]}" for kind in drawn]))
+        print(f"{', '.join(drawn)}: {svg}")
         return
     for kind in drawn:
         print(f"\n{kind}\n{draw_text(found.first[kind])}")
