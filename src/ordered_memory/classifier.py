@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     tokens: Tensor  # (time, rows), int64
     lengths: Tensor  # (rows,), int64, on the CPU
     labels: Tensor  # (batch,), int64
-    trees: Sequence[Spans] | None = None  # of each row, where the encoder needs gold trees
+    trees: Sequence[Spans] | None = None  # of each row, where the encoder needs gold trees, or is shown some
 
 
 class Output(NamedTuple):

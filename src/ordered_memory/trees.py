@@ -172,24 +172,33 @@ class Tree:
         """(K,): where the right child of each node begins. Binary trees only."""
         if not self.is_binary:
             raise InputError(f"only a binary tree has splits: {self!r}; binarise(tree, 'left') makes one")
-        starts, ends = self.spans.T
-        # A left child that is not a leaf comes next in preorder, and starts where its parent starts.
-        has_left_node = np.append(starts[1:] == starts[:-1], False)[: len(starts)]
-        found: NDArray[np.int32] = np.where(has_left_node, np.roll(ends, -1), starts + 1).astype(np.int32)
-        return found
+        return _splits(self.spans)
 
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
         """(T,): for each token, in how many of its ancestors it lies in the right child. Binary trees only."""
-        change = np.bincount(self.splits, minlength=len(self) + 1) - np.bincount(
-            self.spans[:, 1], minlength=len(self) + 1
-        )
-        return np.cumsum(change)[:-1]
+        self.splits  # noqa: B018 - which refuses a tree that is not binary
+        return right_depths(self.spans)
 
     @property
     def slots_needed(self) -> int:
         """How many slots Ordered Memory needs to build exactly this tree. Binary trees only."""
         return max(1, int(self.right_depths.max()))
+
+
+def right_depths(spans: Spans) -> NDArray[np.int64]:
+    """`Tree.right_depths` of a binary tree that is given by its spans alone, in preorder."""
+    count = len(spans) + 2
+    change = np.bincount(_splits(spans), minlength=count) - np.bincount(spans[:, 1], minlength=count)
+    return np.cumsum(change)[:-1]
+
+
+def _splits(spans: Spans) -> NDArray[np.int32]:
+    starts, ends = spans.T
+    # A left child that is not a leaf comes next in preorder, and starts where its parent starts.
+    has_left_node = np.append(starts[1:] == starts[:-1], False)[: len(starts)]
+    found: NDArray[np.int32] = np.where(has_left_node, np.roll(ends, -1), starts + 1).astype(np.int32)
+    return found
 
 
 def escape(token: str) -> str:

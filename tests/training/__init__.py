@@ -51,7 +51,13 @@ def everything_that_lasts(run: Path) -> dict[str, Any]:
     for name in ("config.json", "best/config.json", "last/config.json"):
         found[name] = (run / name).read_bytes()
     result = json.loads((run / "result.json").read_text())
-    for part in (result["validation"], result["test"], *result["hard_pointer"].values(), result["position"]):
+    for part in (
+        result["validation"],
+        result["test"],
+        *result["hard_pointer"].values(),
+        result["position"],
+        *result["scouts"],
+    ):
         part["seconds"] = None
     found["result.json"] = result
     return found

@@ -12,6 +12,7 @@ from ordered_memory.training import loop
 from ordered_memory.training.batching import Dataset
 from ordered_memory.training.evaluation import Evaluation
 from ordered_memory.training.loop import Interrupted, train
+from ordered_memory.training.optimisation import LEAD
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
 from tests.training import Listener, everything_that_lasts, tiny
@@ -38,18 +39,22 @@ class TestPointerAlone:
         assert rest == [True] * 2 + [False] * 4 + [True] * 5
         assert soft == [True] * 7 + [False] * 5
 
-    def test_the_rates_come_together_again(self, tmp_path, made):
+    def test_the_rest_follows_slowly_and_the_pointer_leads(self, tmp_path, made):
         rates = []
         listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
         train(tiny(schedule="constant", **self.PHASES), tmp_path / "run", listener)
         pointer, rest = ([rate[part] / 0.01 for rate in rates] for part in (True, False))
-        assert pointer[:7] == pytest.approx([1] * 3 + [8] * 4)
+        assert pointer == pytest.approx([1] * 3 + [LEAD] * 9)
+        assert LEAD > 1
         assert rest[:7] == pytest.approx([1] * 3 + [0] * 4)
-        assert pointer[7:] == sorted(pointer[7:], reverse=True)
         assert rest[7:] == sorted(rest[7:])
-        assert pointer[-1] == rest[-1] == 1
-        assert 1 < pointer[8] < 8
-        assert 0 < rest[8] < 1
+        assert 0 < rest[8] < rest[-1] == 1
+
+    def test_no_step_is_hard_before_its_time(self, tmp_path, made):
+        soft = []
+        listener = Listener(lambda _: soft.append(made.model.encoder.soft_only))
+        train(tiny(hard_from=0.75, **self.PHASES), tmp_path / "run", listener)
+        assert soft == [True] * 9 + [False] * 3
 
     def test_the_examples_before_are_short(self, tmp_path, monkeypatch):
         seen, make_batch = [], Dataset.batch

@@ -70,8 +70,17 @@ class TrainingConfig:
     short_until: float = 0.0
     """Share of the training, from its start, that reads short examples only."""
     pointer_until: float = 0.0
-    """From there to this share of the training the pointer learns alone and faster: it begins anew, all else is held,
-    and then follows slowly, over as long again. For ordered-memory."""
+    """From there to this share of the training the pointer learns alone: it begins anew, all else is held, and then
+    follows slowly, over as long again. The pointer's rate stays higher than the rest's. For ordered-memory."""
+    hard_from: float = 0.0
+    """Share of the training after which --hard-share begins: a hard pointer does not learn, and before its trees are
+    found they are lost by what the rest learns meanwhile. For ordered-memory."""
+    scouts: int = 0
+    """Small models that look for the trees first, each a run of its own inside this one, by the preset TASK-scout. The
+    pointer is shown the trees of the one that is best on validation data. For ordered-memory."""
+    teacher: str | None = None
+    """A trained ordered-memory whose trees the pointer is shown in the place of scouts': a run, a checkpoint, or a
+    shipped name. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -108,11 +117,21 @@ class TrainingConfig:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
         for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share", "short_until", "pointer_until", "dropout_from"):
+        for name in (
+            "beta1",
+            "beta2",
+            "warmup",
+            "short_share",
+            "short_until",
+            "pointer_until",
+            "hard_from",
+            "dropout_from",
+        ):
             require_rate(name, getattr(self, name))
-        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
+        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs", "scouts"):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
+        require(not (self.scouts and self.teacher), "scouts find a teacher, and one is named: leave one of them out")
         for name in ("balanced", "short_until"):
             require(
                 not (getattr(self, name) and self.short_share),

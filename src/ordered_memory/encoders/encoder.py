@@ -53,7 +53,10 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        """(time, batch, size), padded, each row's length, and for an encoder that needs them each row's gold tree."""
+        """(time, batch, size), padded, each row's length, and for an encoder that needs them each row's gold tree.
+
+        An encoder that induces trees may be shown some in training; it then learns to find them.
+        """
 
     @abstractmethod
     def parse(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None, **options: Any) -> Parse:

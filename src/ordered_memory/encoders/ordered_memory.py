@@ -10,7 +10,7 @@ from torch import Tensor
 from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.memory import OrderedMemory, Pointer, reset_parameters
-from ordered_memory.trees import Spans, induce_spans
+from ordered_memory.trees import Spans, induce_spans, right_depths
 
 
 class OrderedMemoryEncoder(Encoder):
@@ -36,10 +36,12 @@ class OrderedMemoryEncoder(Encoder):
         hard_share = 0.0 if self.soft_only or not self.training else self.hard_share
         if hard_share and float(torch.rand(())) < hard_share:
             return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
-        if self.training and self.entropy_weight:
+        if self.training and (self.entropy_weight or trees is not None):
             reading = self.memory.read(embedded, lengths=lengths)
-            entropy = pointer_entropy(reading.p[0], lengths)
-            return Encoding(reading.state.M_hat[0, :, -1], self.entropy_weight * entropy)
+            loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
+            if trees is not None:
+                loss = loss + distance_from_trees(reading.p[0], lengths, trees)
+            return Encoding(reading.state.M_hat[0, :, -1], loss)
         state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
         return Encoding(state.M_hat[0, :, -1])
 
@@ -76,7 +78,26 @@ class OrderedMemoryEncoder(Encoder):
 def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
     """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
     # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
-    entropy = torch.special.entr(pointers.clamp_min(1e-6)).sum(-1)  # (time, batch)
-    counted = (torch.arange(1, len(pointers))[:, None] < lengths.cpu()).to(entropy)
-    mean: Tensor = (entropy[1:] * counted).sum() / counted.sum().clamp_min(1)
+    return _mean_over_tokens(torch.special.entr(pointers.clamp_min(1e-6)).sum(-1), lengths)
+
+
+def distance_from_trees(pointers: Tensor, lengths: Tensor, trees: Sequence[Spans]) -> Tensor:
+    """The mean cross-entropy of the pointers (time, batch, slots) with those that build each row's binary tree.
+
+    Where a tree is deeper than the memory the topmost slot stands in for those above it.
+    """
+    slots = pointers.shape[-1]
+    wanted = torch.full(pointers.shape[:2], slots - 1)
+    for row, spans in enumerate(trees):
+        places = np.clip(slots - right_depths(spans), 0, slots - 1)
+        wanted[: len(places), row] = torch.from_numpy(places)
+    found = pointers.gather(-1, wanted.to(pointers.device)[..., None])[..., 0]
+    # A slot out of reach has no gradient, and would make the mean infinite.
+    return _mean_over_tokens(-found.clamp_min(1e-4).log(), lengths)
+
+
+def _mean_over_tokens(values: Tensor, lengths: Tensor) -> Tensor:
+    """Of (time, batch), over all tokens but the first of each row."""
+    counted = (torch.arange(1, len(values))[:, None] < lengths.cpu()).to(values)
+    mean: Tensor = (values[1:] * counted).sum() / counted.sum().clamp_min(1)
     return mean

@@ -45,7 +45,7 @@ def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
     boxed = ", boxed" if any(result["config"]["training"]["budget"] for result in results) else ""
     cores = sorted({_threads(result) for result in results})
     times = [
-        duration(statistics.mean(result["position"]["seconds"] for result in results if _threads(result) == count))
+        duration(statistics.mean(_seconds(result) for result in results if _threads(result) == count))
         for count in cores
     ]
     return [
@@ -54,6 +54,12 @@ def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
         " / ".join(cores),
         ", ".join(sorted({commit or NOTHING for result in results for commit in _of_parts(result, "commit")})),
     ]
+
+
+def _seconds(result: dict[str, Any]) -> float:
+    """In training, with that of the scouts it sent."""
+    seconds: float = result["position"]["seconds"] + sum(scout["seconds"] for scout in result.get("scouts", ()))
+    return seconds
 
 
 def _threads(result: dict[str, Any]) -> str:

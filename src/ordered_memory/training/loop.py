@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,7 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.memory import OrderedMemory
+from ordered_memory.presets import preset
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
     POOL,
@@ -33,7 +34,8 @@ from ordered_memory.training.batching import (
 from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.optimisation import leads, learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
-from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.run_directory import CONFIG, RESULT, Position, RunDirectory
+from ordered_memory.training.teacher import SCOUTS, Scout, Teacher
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
 
@@ -43,12 +45,18 @@ class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to sto
 
 
 def train(
-    experiment: Experiment, folder: Path, progress: Progress, resume: bool = False, task: Task | None = None
+    experiment: Experiment,
+    folder: Path,
+    progress: Progress,
+    resume: bool = False,
+    task: Task | None = None,
+    measured: bool = True,
 ) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
     With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
-    never stopped. A `task` that is made already, from the experiment's data, is taken as it is.
+    never stopped. A `task` that is made already, from the experiment's data, is taken as it is. A run that is not to be
+    `measured` stops short of the test set: what it returns has its position only.
     """
     if resume:
         experiment = RunDirectory.open(folder).experiment()
@@ -61,12 +69,14 @@ def train(
         if not splits[name]:
             raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
     experiment, vectors = prepare_vectors(experiment, chain(*splits.values()), progress.tell)
+    scouts = scouts_of(experiment)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
+        found = send_scouts(scouts, folder / SCOUTS, progress, task)
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task, vectors)
         try:
-            run = _Run(experiment, directory, task, model, splits, progress)
+            run = _Run(experiment, directory, task, model, splits, progress, found)
         except InputError:
             if not resume:
                 directory.withdraw()
@@ -83,7 +93,31 @@ def train(
                     run.until_done(asked)
             finally:
                 progress.stop()  # however it ended, the terminal is given back
-        return run.finish()
+        return run.finish() if measured else {"position": dataclasses.asdict(run.position)}
+
+
+def scouts_of(experiment: Experiment) -> list[Experiment]:
+    """What the scouts of a run are to train: they have its data, and no two runs share a seed."""
+    count = experiment.training.scouts
+    if count and experiment.model != "ordered-memory":
+        raise InputError(f"scouts is {count}, and {experiment.model} has no pointer to show trees to: set it to 0")
+    seeds = range(experiment.training.seed * count, (experiment.training.seed + 1) * count)
+    scout = preset(experiment.task, f"{experiment.task}-scout") if count else experiment
+    return [
+        dataclasses.replace(scout, data=experiment.data, training=dataclasses.replace(scout.training, seed=seed))
+        for seed in seeds
+    ]
+
+
+def send_scouts(scouts: Sequence[Experiment], folder: Path, progress: Progress, task: Task) -> list[Scout]:
+    """Trains them one after the other, or goes on with them."""
+    found = []
+    for number, scout in enumerate(scouts):
+        path = folder / str(number)
+        progress.tell(f"scout {number + 1} of {len(scouts)}: a small model looks for the trees")
+        done = train(scout, path, progress, resume=(path / CONFIG).exists(), task=task, measured=False)["position"]
+        found.append(Scout(path, scout.training.seed, done["best_accuracy"], done["seconds"]))
+    return found
 
 
 def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | None = None) -> Classifier:
@@ -115,12 +149,18 @@ class _Run:
         model: Classifier,
         splits: dict[Split, list[Example]],
         progress: Progress,
+        scouts: Sequence[Scout] = (),
     ) -> None:
+        self.scouts = scouts
         self.experiment, self.config, self.directory = experiment, experiment.training, directory
         self.task, self.model, self.splits, self.progress = task, model, splits, progress
         self.optimiser = make_optimiser(self.config, model)
         if self.config.pointer_until and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"pointer_until is set, and {experiment.model} has no pointer: set it to 0")
+        teacher = self.config.teacher
+        if scouts:
+            teacher = str(max(scouts, key=lambda scout: scout.accuracy).path)
+        self.teacher = Teacher.load(teacher, model) if teacher is not None else None
         self.position = Position()
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
@@ -203,13 +243,15 @@ class _Run:
         pointer, rest = leads(config, self.share_done)
         if rest == 0 and not position.pointer_afresh:
             self.reset_pointer()
-        self.model.encoder.soft_only = self.share_done < config.pointer_until
+        self.model.encoder.soft_only = self.share_done < max(config.pointer_until, config.hard_from)
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = (pointer if group["pointer"] else rest) * group["scale"] * rate
         if self.config.dropout_from:
             set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
+        if self.teacher is not None:
+            batch = self.teacher.show(batch)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
@@ -319,6 +361,7 @@ class _Run:
             "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "position": dataclasses.asdict(self.position),
+            "scouts": [scout.figures() for scout in self.scouts],
             "cores": torch.get_num_threads(),
             "commit": self.commit,
             "version": __version__,

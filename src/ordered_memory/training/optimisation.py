@@ -8,8 +8,8 @@ from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.config import TrainingConfig
 from ordered_memory.memory import MaskedAttention
 
-ALONE = 8.0
-"""How many times the usual rate a pointer that learns alone has: nothing else need follow it."""
+LEAD = 4.0
+"""How many times the usual rate a pointer has that began anew: it has to follow what the rest learns."""
 
 
 def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> tuple[float | None, bool]:
@@ -30,14 +30,13 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
 def leads(config: TrainingConfig, share: float) -> tuple[float, float]:
     """How many times the usual rate the pointer has and all else has, when that share of the training is behind.
 
-    Where the pointer is to learn alone all else has none. After that the rates come together over as long again: a rest
-    that moved at once would leave the pointer behind, and with it the trees that it has found.
+    Where the pointer is to learn alone all else has none, and grows back over as long again: a rest that moved at once
+    would leave the pointer behind, and with it the trees that it has found.
     """
     if share < config.short_until or config.pointer_until == 0:
         return 1.0, 1.0
     together = (share - config.pointer_until) / (config.pointer_until - config.short_until)
-    together = min(1.0, max(0.0, together))
-    return ALONE + (1 - ALONE) * together, together
+    return LEAD, min(1.0, max(0.0, together))
 
 
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
