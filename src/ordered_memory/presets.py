@@ -121,32 +121,21 @@ LOGIC_SCOUT = dataclasses.replace(
 # The scout that is best on validation pairs shows its trees to a larger model. Its pointer follows them soon, and most
 # steps can be taken with a hard one, which costs a third of a soft one.
 LOGIC = dataclasses.replace(
-    LOGIC_PAPER,
-    encoder=OrderedMemoryConfig(
-        hidden_size=128,
-        num_slots=12,
-        test_slots=24,
-        dropout=0.1,
-        attention_dropout=0.0,
-        attention="paper",
-        hard_share=0.7,
-    ),
-    classifier=ClassifierConfig(
-        embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
-    ),
-    training=TrainingConfig(
+    LOGIC_SCOUT,
+    encoder=dataclasses.replace(LOGIC_SCOUT.encoder, hidden_size=128, dropout=0.1, attention="paper", hard_share=0.7),
+    classifier=dataclasses.replace(LOGIC_SCOUT.classifier, embedding_size=128, output_dropout=0.1),
+    training=dataclasses.replace(
+        LOGIC_SCOUT.training,
         epochs=6,
-        batch_size=64,
         balanced=0.6,
+        short_until=0.0,
+        short_length=TrainingConfig().short_length,
+        pointer_until=0.0,
         scouts=3,
         hard_from=0.03,
         learning_rate=2e-3,
-        beta1=0.9,
-        weight_decay=0.0,
-        schedule="cosine",
         warmup=0.02,
         dropout_from=0.4,
-        evaluate_every=953,
     ),
 )
 
