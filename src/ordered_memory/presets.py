@@ -118,8 +118,8 @@ LOGIC_SCOUT = dataclasses.replace(
     ),
 )
 
-# The scout that is best on validation pairs shows its trees to a larger model. Its pointer follows them soon, and most
-# steps can be taken with a hard one, which costs a third of a soft one.
+# The scout that is best on validation pairs with a hard pointer shows its trees to a larger model. Its pointer follows
+# them soon, and most steps can be taken with a hard one, which costs a third of a soft one.
 LOGIC = dataclasses.replace(
     LOGIC_SCOUT,
     encoder=dataclasses.replace(LOGIC_SCOUT.encoder, hidden_size=128, dropout=0.1, attention="paper", hard_share=0.7),

@@ -77,7 +77,7 @@ class TrainingConfig:
     found they are lost by what the rest learns meanwhile. For ordered-memory."""
     scouts: int = 0
     """Small models that look for the trees first, each a run of its own inside this one, by the preset TASK-scout. The
-    pointer is shown the trees of the one that is best on validation data. For ordered-memory."""
+    pointer is shown the trees of the one that is best on validation data with a hard pointer. For ordered-memory."""
     teacher: str | None = None
     """A trained ordered-memory whose trees the pointer is shown in the place of scouts': a run, a checkpoint, or a
     shipped name. For ordered-memory."""

@@ -68,7 +68,7 @@ def page(folder: Path) -> str:
         _structures(systems, found),
         "## The scouts",
         "Small models that looked for the trees of a run before it began, each with another seed, and their accuracy "
-        "on validation pairs: the best one's trees were shown to the run.",
+        "on validation pairs with a hard pointer: the best one's trees were shown to the run.",
         _scouts(rows, found),
         "## The runs",
         _runs(rows, found),

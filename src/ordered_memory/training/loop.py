@@ -72,7 +72,7 @@ def train(
     scouts = scouts_of(experiment)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
-        found = send_scouts(scouts, folder / SCOUTS, progress, task)
+        found = send_scouts(scouts, folder / SCOUTS, progress, task, splits["validation"])
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task, vectors)
         try:
@@ -109,14 +109,18 @@ def scouts_of(experiment: Experiment) -> list[Experiment]:
     ]
 
 
-def send_scouts(scouts: Sequence[Experiment], folder: Path, progress: Progress, task: Task) -> list[Scout]:
-    """Trains them one after the other, or goes on with them."""
+def send_scouts(
+    scouts: Sequence[Experiment], folder: Path, progress: Progress, task: Task, validation: Sequence[Example]
+) -> list[Scout]:
+    """Trains them one after the other, or goes on with them, and measures what their trees are worth."""
     found = []
     for number, scout in enumerate(scouts):
         path = folder / str(number)
         progress.tell(f"scout {number + 1} of {len(scouts)}: a small model looks for the trees")
-        done = train(scout, path, progress, resume=(path / CONFIG).exists(), task=task, measured=False)["position"]
-        found.append(Scout(path, scout.training.seed, done["best_accuracy"], done["seconds"]))
+        position = train(scout, path, progress, resume=(path / CONFIG).exists(), task=task, measured=False)["position"]
+        # With a hard pointer, for that gives the trees it would show. A soft one may be right by a blur.
+        accuracy = evaluate(Classifier.from_pretrained(path), validation, task.bucket, pointer="hard").accuracy
+        found.append(Scout(path, scout.training.seed, accuracy, position["seconds"]))
     return found
 
 

@@ -20,7 +20,7 @@ class Scout:
     path: Path
     seed: int
     accuracy: float
-    """The best on validation data."""
+    """On validation data, with a hard pointer."""
     seconds: float
 
     def figures(self) -> dict[str, Any]:
