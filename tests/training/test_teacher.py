@@ -13,6 +13,7 @@ from ordered_memory.encoders.ordered_memory import distance_from_trees
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import ListOps
 from ordered_memory.training.batching import Dataset
+from ordered_memory.training.evaluation import evaluate
 from ordered_memory.training.loop import Interrupted, scouts_of, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position, RunDirectory
@@ -87,10 +88,12 @@ class TestScouts:
         result = train(tiny(scouts=3, seed=2), tmp_path / "run", Silent())
         assert [one["seed"] for one in result["scouts"]] == [6, 7, 8]
         accuracies = [one["accuracy"] for one in result["scouts"]]
+        examples = ListOps(scout.data).splits()["validation"]
         for number, accuracy in enumerate(accuracies):
-            position = RunDirectory.open(tmp_path / "run" / SCOUTS / str(number)).experiment()
-            assert position.training == dataclasses.replace(scout.training, seed=6 + number)
-            assert 0 <= accuracy <= 1
+            path = tmp_path / "run" / SCOUTS / str(number)
+            assert RunDirectory.open(path).experiment().training == dataclasses.replace(scout.training, seed=6 + number)
+            with_hard_pointer = evaluate(Classifier.from_pretrained(path), examples, str, pointer="hard")
+            assert accuracy == with_hard_pointer.accuracy
         assert taught == [str(tmp_path / "run" / SCOUTS / str(accuracies.index(max(accuracies))))]
 
     @pytest.mark.usefixtures("scout")
