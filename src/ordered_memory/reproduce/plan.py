@@ -105,6 +105,9 @@ def listops_rows() -> list[Row]:
     }
     for key, (title, changes) in options.items():
         rows.append(Row(key, title, _changed(shorter, encoder=changes), group="ablations"))
+    longer = _changed(_scheduled(ours, 2 * OPTION_EPOCHS), encoder={"attention": "paper"})
+    title = f"attention as the paper prints it, {longer.training.epochs} epochs"
+    rows.append(Row("attention-paper-longer", title, longer, group="ablations"))
     without = _changed(
         ours, encoder={"dropout": 0.0}, classifier={"output_dropout": 0.0}, training={"dropout_from": 0.0}
     )
