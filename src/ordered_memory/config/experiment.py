@@ -81,6 +81,8 @@ class TrainingConfig:
     teacher: str | None = None
     """A trained ordered-memory whose trees the pointer is shown in the place of scouts': a run, a checkpoint, or a
     shipped name. For ordered-memory."""
+    teacher_until: float = 1.0
+    """Share of the training, from its start, in which the pointer is shown trees; then it may find better ones."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -130,7 +132,9 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs", "scouts"):
             require_not_negative(name, getattr(self, name))
-        require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
+        for name in ("balanced", "teacher_until"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"{name} is {value}, and must be at least 0 and at most 1")
         require(not (self.scouts and self.teacher), "scouts find a teacher, and one is named: leave one of them out")
         for name in ("balanced", "short_until"):
             require(

@@ -254,7 +254,7 @@ class _Run:
         if self.config.dropout_from:
             set_dropout(self.model, self.share_done >= self.config.dropout_from)
         batch = self.training_set.batch(indices, self.model)
-        if self.teacher is not None:
+        if self.teacher is not None and self.share_done < config.teacher_until:
             batch = self.teacher.show(batch)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
