@@ -38,6 +38,12 @@ class TestTeacher:
             expected = model.parse(batch._replace(trees=None), pointer="hard").spans
             assert all((one == other).all() for one, other in zip(batch.trees, expected, strict=True))
 
+    def test_it_leaves_when_told(self, tmp_path, teacher, monkeypatch):
+        seen, losses = [], Classifier.losses
+        monkeypatch.setattr(Classifier, "losses", lambda self, batch: seen.append(batch) or losses(self, batch))
+        train(tiny(teacher=teacher, teacher_until=0.25), tmp_path / "run", Silent())
+        assert [batch.trees is not None for batch in seen] == [True] * 3 + [False] * 9
+
     def test_the_student_comes_nearer_to_its_trees(self, tmp_path, teacher):
         distances = []
         for name, told in (("alone", {}), ("taught", {"teacher": teacher})):
