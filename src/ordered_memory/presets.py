@@ -119,7 +119,8 @@ LOGIC_SCOUT = dataclasses.replace(
 )
 
 # The scout that is best on validation pairs with a hard pointer shows its trees to a larger model. Its pointer follows
-# them soon, and most steps can be taken with a hard one, which costs a third of a soft one.
+# them soon, and most steps can be taken with a hard one, which costs a third of a soft one. After two
+# thirds of the training it is let go, for the scout's trees are not all right.
 LOGIC = dataclasses.replace(
     LOGIC_SCOUT,
     encoder=dataclasses.replace(LOGIC_SCOUT.encoder, hidden_size=128, dropout=0.1, attention="paper", hard_share=0.7),
@@ -133,6 +134,7 @@ LOGIC = dataclasses.replace(
         pointer_until=0.0,
         scouts=3,
         hard_from=0.03,
+        teacher_until=0.67,
         learning_rate=2e-3,
         warmup=0.02,
         dropout_from=0.4,

@@ -87,9 +87,13 @@ def summary(folder: Path) -> str:
             continue
         runs = row.results(folder)
         told.append((row.title, runs))
-        cells = [[_bucket(run, name, "accuracy") for run in runs] for name in columns]
-        cells.append([run["test"]["f1_words"] for run in runs])
-        lines.append([row.title, *(mean_and_spread(some, digits=1) if runs else NOT_RUN for some in cells)])
+        ways = [(row.title, runs)]
+        if hard := [_with_hard_pointer(run) for run in runs if run["hard_pointer"]]:
+            ways.append((f"{row.title}, hard pointer at test", hard))
+        for title, some in ways:
+            cells = [[_bucket(run, name, "accuracy") for run in some] for name in columns]
+            cells.append([run["test"]["f1_words"] for run in some])
+            lines.append([title, *(mean_and_spread(each, digits=1) if some else NOT_RUN for each in cells)])
     heads = ["logical inference, operations", *columns, "F1 of words"]
     return "\n\n".join(filter(None, [table(heads, lines), trained_for(told)]))
 
