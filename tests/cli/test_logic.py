@@ -10,7 +10,20 @@ from ordered_memory.cli import main
 from ordered_memory.tasks import logic_files
 from tests.cli.conftest import error_of
 
-TINY = ["--pairs", "1500", "--epochs", "1", "--hidden-size", "8", "--embedding-size", "8", "--threads", "1"]
+TINY = [
+    "--pairs",
+    "1500",
+    "--epochs",
+    "1",
+    "--scouts",
+    "0",
+    "--hidden-size",
+    "8",
+    "--embedding-size",
+    "8",
+    "--threads",
+    "1",
+]
 PAIR = ("( a ( and b ) )", "( not a )")
 
 
