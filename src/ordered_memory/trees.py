@@ -177,8 +177,7 @@ class Tree:
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
         """(T,): for each token, in how many of its ancestors it lies in the right child. Binary trees only."""
-        self.splits  # noqa: B018 - which refuses a tree that is not binary
-        return right_depths(self.spans)
+        return _right_depths(self.spans, self.splits)
 
     @property
     def slots_needed(self) -> int:
@@ -188,8 +187,12 @@ class Tree:
 
 def right_depths(spans: Spans) -> NDArray[np.int64]:
     """`Tree.right_depths` of a binary tree that is given by its spans alone, in preorder."""
-    count = len(spans) + 2
-    change = np.bincount(_splits(spans), minlength=count) - np.bincount(spans[:, 1], minlength=count)
+    return _right_depths(spans, _splits(spans))
+
+
+def _right_depths(spans: Spans, splits: NDArray[np.int32]) -> NDArray[np.int64]:
+    count = len(spans) + 2  # one more than there are tokens
+    change = np.bincount(splits, minlength=count) - np.bincount(spans[:, 1], minlength=count)
     return np.cumsum(change)[:-1]
 
 

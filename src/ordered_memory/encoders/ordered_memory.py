@@ -38,7 +38,9 @@ class OrderedMemoryEncoder(Encoder):
             return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
         if self.training and (self.entropy_weight or trees is not None):
             reading = self.memory.read(embedded, lengths=lengths)
-            loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
+            loss = torch.zeros(())
+            if self.entropy_weight:
+                loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
             if trees is not None:
                 loss = loss + distance_from_trees(reading.p[0], lengths, trees)
             return Encoding(reading.state.M_hat[0, :, -1], loss)

@@ -88,7 +88,7 @@ def summary(folder: Path) -> str:
         runs = row.results(folder)
         told.append((row.title, runs))
         ways = [(row.title, runs)]
-        if hard := [_with_hard_pointer(run) for run in runs if run["hard_pointer"]]:
+        if hard := _with_hard_pointer(runs):
             ways.append((f"{row.title}, hard pointer at test", hard))
         for title, some in ways:
             cells = [[_bucket(run, name, "accuracy") for run in some] for name in columns]
@@ -102,17 +102,19 @@ def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
     lines = [_line(row, row.title, found)]
     if any(result["hard_pointer"] for result in found[row.key]):
-        hard = {
-            key: [_with_hard_pointer(result) for result in results if result["hard_pointer"]]
-            for key, results in found.items()
-        }
+        hard = {key: _with_hard_pointer(results) for key, results in found.items()}
         lines.append(_line(row, f"{row.title}, hard pointer at test", hard))
     return lines
 
 
-def _with_hard_pointer(result: dict[str, Any]) -> dict[str, Any]:
-    """The result as if its test figures were those of a hard pointer; other readings were not measured with it."""
-    return {**result, "test": result["hard_pointer"]["test"], "extra_tests": {}}
+def _with_hard_pointer(results: Results) -> Results:
+    """Those that have figures of a hard pointer, as if their test figures were these; other readings were not measured
+    with it."""
+    return [
+        {**result, "test": result["hard_pointer"]["test"], "extra_tests": {}}
+        for result in results
+        if result["hard_pointer"]
+    ]
 
 
 def _line(row: Row, title: str, found: dict[str, Results]) -> list[str]:
