@@ -135,7 +135,10 @@ class TrainingConfig:
         for name in ("balanced", "teacher_until"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"{name} is {value}, and must be at least 0 and at most 1")
-        require(not (self.scouts and self.teacher), "scouts find a teacher, and one is named: leave one of them out")
+        require(
+            not (self.scouts and self.teacher),
+            "scouts find a teacher, and one is named: leave one of them out, scouts by 0",
+        )
         for name in ("balanced", "short_until"):
             require(
                 not (getattr(self, name) and self.short_share),
