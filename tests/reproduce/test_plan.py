@@ -11,6 +11,7 @@ from ordered_memory.presets import PRESETS, preset
 from ordered_memory.reproduce.plan import (
     NUMBERS,
     OPTION_EPOCHS,
+    SIZES,
     TABLES,
     Row,
     listops_rows,
@@ -84,14 +85,22 @@ def test_the_paper_s_numbers_are_names_too():
 
 
 def test_the_sizes_of_the_training_set_are_what_the_rows_say():
-    for row in listops_rows():
-        if row.group == "sizes":
-            data = row.experiment.data
-            size = data.pool_size - data.test_size - data.validation_size
-            assert size == int(row.key.split("-")[1])
-            assert size * row.experiment.training.epochs == pytest.approx(
-                OPTION_EPOCHS * 85_000, rel=0.2
-            )  # epochs are whole
+    """The same steps for each, and the same validation and test examples."""
+    rows = [row for row in listops_rows() if row.group == "sizes"]
+    assert len(rows) == 2 * len(SIZES)
+    for row, size in zip(rows, (size for size in SIZES for _ in range(2)), strict=True):
+        data = row.experiment.data
+        assert row.title.endswith(f", {size:,} examples")
+        assert dataclasses.replace(data, train_size=None) == preset("listops").data
+        assert (data.train_size or 85_000) == size
+        assert size * row.experiment.training.epochs == pytest.approx(OPTION_EPOCHS * 85_000, rel=0.2)  # whole epochs
+
+
+def test_one_run_that_stands_in_two_tables_is_planned_once():
+    named = [row.experiment for row in listops_rows() if row.key == "attention-paper"]
+    assert len(named) == 2
+    assert named[0] == named[1]
+    assert len([row for row in rows_of("listops") if row.key == "attention-paper"]) == 1
 
 
 def test_options_change_what_they_name_and_nothing_else():

@@ -175,6 +175,17 @@ def test_splits_are_cut_before_long_examples_are_dropped() -> None:
         assert 0 < len(kept) < len(everything[name])
 
 
+def test_the_size_of_the_training_set_leaves_the_others_as_they_are() -> None:
+    everything = ListOps(replace(SMALL, train_max_length=None)).splits()
+    for size in (700, 2_200, 2_900):
+        sized = ListOps(replace(SMALL, train_max_length=None, train_size=size)).splits()
+        assert len(sized["train"]) == len(set(sized["train"])) == size
+        assert sized["train"][:2_200] == everything["train"][:size]
+        for name in ("validation", "test"):
+            assert sized[name] == everything[name]
+            assert not set(sized["train"]) & set(sized[name])
+
+
 def test_the_default_is_the_published_setting() -> None:
     config = ListOpsConfig()
     assert (config.pool_size, config.test_size, config.validation_size) == (100_000, 10_000, 5_000)
@@ -204,6 +215,7 @@ def test_a_small_task_for_a_demonstration() -> None:
         ({"test_size": 0}, "test_size is 0"),
         ({"validation_size": 0}, "validation_size is 0"),
         ({"pool_size": 15_000}, "pool_size is 15000: nothing is left to train on"),
+        ({"train_size": 0}, "train_size is 0"),
         ({"train_max_length": 0}, "train_max_length is 0"),
         ({"test_max_length": -5}, "test_max_length is -5"),
         ({"operators": ("ADD",)}, "'ADD' is not one of"),

@@ -110,10 +110,10 @@ def sizes(rows: Sequence[Row], results: Path) -> Lines:
     models: dict[str, str] = {}
     for row in rows:
         if row.group == "sizes":
-            name = row.title.split(",")[0]
+            name, size = row.title.removesuffix(" examples").split(", ")
             models[name] = row.experiment.model
             for result in row.results(results):
-                points.setdefault(name, []).append((float(row.key.split("-")[1]), 100 * result["test"]["accuracy"]))
+                points.setdefault(name, []).append((float(size.replace(",", "")), 100 * result["test"]["accuracy"]))
     return {name: _line(pairs, "", models[name]) for name, pairs in points.items()}
 
 

@@ -56,6 +56,9 @@ class ListOpsConfig(Grammar):
     """How many of them are the test set: the last ones after the shuffle."""
     validation_size: int = 5_000
     """How many are the validation set, which picks the checkpoint: those just before the test set."""
+    train_size: int | None = None
+    """How many are the training set, which comes first: all that the others leave if not named. More than those are
+    drawn beside the pool, so that the others stay as they are."""
     train_max_length: int | None = 50
     """Training and validation examples of more tokens are dropped; the default is the released script's limit."""
     test_max_length: int | None = None
@@ -70,7 +73,7 @@ class ListOpsConfig(Grammar):
                 f"pool_size is {self.pool_size}: nothing is left to train on after "
                 f"test_size {self.test_size} and validation_size {self.validation_size}"
             )
-        for name in ("train_max_length", "test_max_length"):
+        for name in ("train_size", "train_max_length", "test_max_length"):
             if (limit := getattr(self, name)) is not None:
                 require_at_least(1, **{name: limit})
 
@@ -115,13 +118,16 @@ class ListOps:
     def splits(self) -> dict[Split, list[Example]]:
         """The pool, cut into train, validation and test in this order, and then the too long ones dropped."""
         config = self.config
-        pool = draw_pool(config, config.pool_size, config.seed)
         test_from = config.pool_size - config.test_size
         validation_from = test_from - config.validation_size
+        train_size = validation_from if config.train_size is None else config.train_size
+        further = max(0, train_size - validation_from)
+        pool = draw_pool(config, config.pool_size, config.seed, further)
+        train = (pool[:validation_from] + pool[config.pool_size :])[:train_size]
         splits: dict[Split, list[Example]] = {
-            "train": _examples(pool[:validation_from], config.train_max_length),
+            "train": _examples(train, config.train_max_length),
             "validation": _examples(pool[validation_from:test_from], config.train_max_length),
-            "test": _examples(pool[test_from:], config.test_max_length),
+            "test": _examples(pool[test_from : config.pool_size], config.test_max_length),
         }
         for name, examples in splits.items():
             if not examples:

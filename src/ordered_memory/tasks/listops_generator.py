@@ -73,14 +73,16 @@ def random_numbers(seed: int) -> Callable[[], float]:
     return random.Random(seed).random
 
 
-def draw_pool(grammar: Grammar, size: int, seed: int) -> list[Tokens]:
-    """Distinct expressions, drawn until there are `size` of them, shuffled."""
+def draw_pool(grammar: Grammar, size: int, seed: int, further: int = 0) -> list[Tokens]:
+    """Distinct expressions, drawn until there are `size` of them, shuffled; then so many `further` ones, none of which
+    is among them. The first `size` are the same however many follow."""
     uniform = random_numbers(seed)
-    expressions = _distinct(free_draws(grammar, uniform), size)
+    draws = free_draws(grammar, uniform)
+    expressions = _distinct(draws, size)
     for last in range(len(expressions) - 1, 0, -1):  # Fisher and Yates; random.shuffle may change between versions
         other = int(uniform() * (last + 1))
         expressions[last], expressions[other] = expressions[other], expressions[last]
-    return expressions
+    return expressions + _distinct(draws, further, expressions)
 
 
 def draw_window(grammar: Grammar, size: int, seed: int, min_length: int, max_length: int) -> list[Tokens]:
@@ -90,9 +92,9 @@ def draw_window(grammar: Grammar, size: int, seed: int, min_length: int, max_len
     return _distinct(iter(lambda: sampler.draw(uniform), None), size)
 
 
-def _distinct(draws: Iterator[Tokens], size: int) -> list[Tokens]:
-    """The first `size` different ones, in the order they came."""
-    seen: set[Tokens] = set()
+def _distinct(draws: Iterator[Tokens], size: int, known: Sequence[Tokens] = ()) -> list[Tokens]:
+    """The first `size` different ones that are not `known`, in the order they came."""
+    seen = set(known)
     expressions: list[Tokens] = []
     repeated = 0
     while len(expressions) < size:
