@@ -28,6 +28,18 @@ def interruptible():
 
 
 @pytest.fixture
+def quick_clock(monkeypatch):
+    """A clock that goes on by a quarter of a second whenever the loop looks at it."""
+    now = [1000.0]
+
+    def perf_counter() -> float:
+        now[0] += 0.25
+        return now[0]
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=perf_counter))
+
+
+@pytest.fixture
 def made(monkeypatch) -> SimpleNamespace:
     """The model and the optimiser of the run, once it has made them."""
     kept = SimpleNamespace()

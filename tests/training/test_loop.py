@@ -7,7 +7,6 @@ import math
 import shutil
 import signal
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +63,7 @@ class TestBatches:
         assert (waste < 0.2) == (model == "lstm")
 
     @pytest.mark.parametrize("budget", [None, "30s"])
+    @pytest.mark.usefixtures("quick_clock")
     def test_labels_are_drawn_evenly_at_first(self, tmp_path, monkeypatch, budget):
         told = []
         early = loop.early_batches
@@ -224,19 +224,8 @@ class TestEnd:
         assert [record["training_loss"] for record in metrics(tmp_path / "run")] == pytest.approx(means)
 
 
+@pytest.mark.usefixtures("quick_clock")
 class TestBudget:
-    """By a clock that goes on by a quarter of a second whenever the loop looks at it."""
-
-    @pytest.fixture(autouse=True)
-    def _clock(self, monkeypatch):
-        now = [1000.0]
-
-        def perf_counter() -> float:
-            now[0] += 0.25
-            return now[0]
-
-        monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=perf_counter))
-
     def test_it_ends_with_the_time_and_not_with_the_epochs(self, tmp_path):
         position = train(tiny(budget="30s", epochs=1), tmp_path / "run", Silent())["position"]
         assert 30 <= position["seconds"] < 32
