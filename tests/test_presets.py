@@ -59,7 +59,7 @@ def test_each_preset_makes_each_model(name, model, tmp_path):
 
 
 def test_another_model_changes_the_encoder_only():
-    ours, other = preset("listops", "listops-demo"), preset("listops", "listops-demo", "lstm")
+    ours, other = preset("listops", "listops-paper"), preset("listops", "listops-paper", "lstm")
     assert isinstance(ours.encoder, OrderedMemoryConfig)
     assert isinstance(other.encoder, LSTMConfig)
     assert (ours.data, ours.classifier, ours.training) == (other.data, other.classifier, other.training)

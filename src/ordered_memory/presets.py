@@ -1,4 +1,4 @@
-"""Named settings of whole experiments: the paper's, one that suits all models, and a small one learned in minutes.
+"""Named settings of whole experiments: the paper's, one that suits all models, and one for the first few minutes.
 
 `listops-paper` is faithful for every model, also where that does not learn (the Transformers at 21 layers); `listops`
 takes the same data with settings that work.
@@ -62,22 +62,21 @@ LISTOPS = Experiment(
     ),
 )
 
-# Without SM, which takes thousands of steps, and not deep: learned from labels alone within minutes on two cores.
-LISTOPS_DEMO = Experiment(
-    task="listops",
-    data=ListOpsConfig(
-        pool_size=40_000,
-        test_size=2_000,
-        validation_size=1_000,
-        max_depth=4,
-        operators=("MIN", "MAX", "MED"),
-        train_max_length=30,
-        test_max_length=30,
-    ),
-    encoder=OrderedMemoryConfig(hidden_size=64, num_slots=8, dropout=0.0, attention_dropout=0.0),
-    classifier=ClassifierConfig(embedding_size=64, input_dropout=0.0, output_dropout=0.0, head="linear"),
-    training=TrainingConfig(
-        budget="2m", learning_rate=3e-3, beta1=0.9, schedule="cosine", warmup=0.02, evaluate_every=100, stop_at=0.995
+# The whole of ListOps at full size, as far as minutes on two cores go: the trees are found, SM is learned, and what
+# is left are the medians. The attention as the paper prints it gets there in fewer steps than the released code's.
+LISTOPS_DEMO = dataclasses.replace(
+    LISTOPS,
+    encoder=dataclasses.replace(LISTOPS.encoder, attention="paper", dropout=0.0),
+    classifier=dataclasses.replace(LISTOPS.classifier, output_dropout=0.0),
+    training=dataclasses.replace(
+        LISTOPS.training,
+        budget="3m15s",
+        epochs=3,
+        short_share=0.7,
+        short_epochs=2.4,
+        learning_rate=3e-3,
+        dropout_from=0.0,
+        evaluate_every=250,
     ),
 )
 
@@ -262,6 +261,8 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "universal-transformer": _TRANSFORMER,
         "cooperative": {"batch_size": 64, **_ADADELTA},
     },
+    # It stands still long before its time is over.
+    "listops-demo": {"lstm": {"budget": "1m15s", "learning_rate": 2e-3}},
     "listops-paper": {
         "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},

@@ -7,7 +7,10 @@ import pytest
 
 from ordered_memory.cli import main
 
-SMALL_DATA = "--data.pool-size 300 --data.test-size 50 --data.validation-size 50 --data.max-depth 3"
+SMALL_DATA = (
+    "--data.pool-size 300 --data.test-size 50 --data.validation-size 50 --data.max-depth 3 "
+    "--data.operators MIN MAX MED --data.train-max-length 30 --data.test-max-length 30"
+)
 SMALL = f"--preset listops-demo --epochs 1 --budget None --evaluate-every 0 --embedding-size 8 --threads 1 {SMALL_DATA}"
 TINY = [*SMALL.split(), "--hidden-size", "8", "--num-slots", "4"]
 TEXT = "[MAX 2 9 [MIN 4 7 ] 0 ]"

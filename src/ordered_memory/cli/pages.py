@@ -18,7 +18,7 @@ class DemoArguments:
     out: Path = Path("runs/demo")
     """Directory of the two runs and of report.html. Finished runs in it are used again, unfinished ones go on."""
     budget: str | None = None
-    """Training time of each model, such as 3m; the preset's own if not named."""
+    """Training time of each model, such as 5m; the preset's own if not named."""
     seed: int = 0
     """Seed of the weights and of the order of the examples."""
     threads: int | None = None
@@ -26,7 +26,7 @@ class DemoArguments:
 
 
 def demo(argv: Sequence[str]) -> int:
-    """Watch Ordered Memory and an LSTM learn a small ListOps side by side: figures, trees and a report, in minutes."""
+    """Watch Ordered Memory and an LSTM learn ListOps from nothing, in turn: figures, trees and a report, in minutes."""
     arguments = parse_arguments(DemoArguments, argv, "demo", demo.__doc__)
 
     from rich.console import Console

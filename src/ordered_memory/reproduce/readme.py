@@ -31,9 +31,7 @@ def figures(results: Sequence[dict[str, Any]]) -> str:
         lines.append(f"| {name} | {' | '.join(figure)} | {duration(result['position']['seconds'])} |")
     first = results[0]
     floor, name = max((f1, name) for name, (f1, _) in first["trivial_f1"].items())
-    lines.append(
-        f"| the commonest answer; {name}-branching trees | {percent(first['majority'])} | {percent(floor)} | | |"
-    )
+    lines.append(f"| the commonest answer; {name} trees | {percent(first['majority'])} | {percent(floor)} | | |")
     seeds = {f"seed {result['seed']}" for result in results}
     told = f"{first['test']['n']:,} test examples, {', '.join(sorted(seeds))}, {threads(first['cores'])}"
     return "\n".join(

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -117,19 +118,9 @@ class ListOps:
 
     def splits(self) -> dict[Split, list[Example]]:
         """The pool, cut into train, validation and test in this order, and then the too long ones dropped."""
-        config = self.config
-        test_from = config.pool_size - config.test_size
-        validation_from = test_from - config.validation_size
-        train_size = validation_from if config.train_size is None else config.train_size
-        further = max(0, train_size - validation_from)
-        pool = draw_pool(config, config.pool_size, config.seed, further)
-        train = (pool[:validation_from] + pool[config.pool_size :])[:train_size]
-        splits: dict[Split, list[Example]] = {
-            "train": _examples(train, config.train_max_length),
-            "validation": _examples(pool[validation_from:test_from], config.train_max_length),
-            "test": _examples(pool[test_from : config.pool_size], config.test_max_length),
-        }
-        for name, examples in splits.items():
+        splits: dict[Split, list[Example]] = {}
+        for name, examples in _splits(self.config).items():
+            splits[name] = list(examples)
             if not examples:
                 raise InputError(f"the {name} split is empty: all its examples are longer than allowed")
         return splits
@@ -155,13 +146,28 @@ class ListOps:
         return read(path)
 
 
+@lru_cache(maxsize=1)  # a demo of two models and its report ask five times, for seconds each
+def _splits(config: ListOpsConfig) -> dict[Split, tuple[Example, ...]]:
+    test_from = config.pool_size - config.test_size
+    validation_from = test_from - config.validation_size
+    train_size = validation_from if config.train_size is None else config.train_size
+    pool = draw_pool(config, config.pool_size, config.seed, further=max(0, train_size - validation_from))
+    train = (pool[:validation_from] + pool[config.pool_size :])[:train_size]
+    return {
+        "train": _examples(train, config.train_max_length),
+        "validation": _examples(pool[validation_from:test_from], config.train_max_length),
+        "test": _examples(pool[test_from : config.pool_size], config.test_max_length),
+    }
+
+
 def window(config: WindowConfig) -> list[Example]:
     """Examples of the config's lengths."""
-    return _examples(draw_window(config, config.size, config.seed, config.min_length, config.max_length), None)
+    expressions = draw_window(config, config.size, config.seed, config.min_length, config.max_length)
+    return list(_examples(expressions, None))
 
 
-def _examples(expressions: Iterable[Tokens], longest: int | None) -> list[Example]:
-    return [_example(tokens) for tokens in expressions if longest is None or len(tokens) <= longest]
+def _examples(expressions: Iterable[Tokens], longest: int | None) -> tuple[Example, ...]:
+    return tuple(_example(tokens) for tokens in expressions if longest is None or len(tokens) <= longest)
 
 
 def _example(tokens: Tokens) -> Example:
