@@ -62,21 +62,31 @@ LISTOPS = Experiment(
     ),
 )
 
-# The whole of ListOps at full size, as far as minutes on two cores go: the trees are found, SM is learned, and what
-# is left are the medians. The attention as the paper prints it gets there in fewer steps than the released code's.
+# All four operators and up to five arguments, SM among them, in half the size and for shorter expressions: as much as a
+# few minutes on two cores can learn to the end. The attention as the paper prints it gets there in fewer steps than the
+# released code's, and its dropout keeps the pointer from settling on trees that only suit what is known before SM is.
 LISTOPS_DEMO = dataclasses.replace(
     LISTOPS,
-    encoder=dataclasses.replace(LISTOPS.encoder, attention="paper", dropout=0.0),
-    classifier=dataclasses.replace(LISTOPS.classifier, output_dropout=0.0),
+    data=ListOpsConfig(
+        pool_size=80_000,
+        test_size=2_000,
+        validation_size=1_000,
+        max_depth=6,
+        train_max_length=40,
+        test_max_length=40,
+    ),
+    encoder=OrderedMemoryConfig(hidden_size=64, num_slots=12, dropout=0.0, attention_dropout=0.2, attention="paper"),
+    classifier=ClassifierConfig(embedding_size=64, input_dropout=0.0, output_dropout=0.0, head="linear"),
     training=dataclasses.replace(
         LISTOPS.training,
-        budget="3m15s",
-        epochs=3,
-        short_share=0.7,
-        short_epochs=2.4,
-        learning_rate=3e-3,
+        budget="2m30s",
+        epochs=5,
+        short_length=8,
+        short_epochs=3.3,
+        learning_rate=4e-3,
         dropout_from=0.0,
         evaluate_every=250,
+        stop_at=0.998,
     ),
 )
 
@@ -261,8 +271,7 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "universal-transformer": _TRANSFORMER,
         "cooperative": {"batch_size": 64, **_ADADELTA},
     },
-    # It stands still long before its time is over.
-    "listops-demo": {"lstm": {"budget": "1m15s", "learning_rate": 2e-3}},
+    "listops-demo": {"lstm": {"budget": "1m30s", "learning_rate": 2e-3}},
     "listops-paper": {
         "gumbel-tree": {"batch_size": 64, "beta1": 0.9},
         "rl-spinn": {"batch_size": 64, "beta1": 0.9, "learning_rate": 2e-3},
