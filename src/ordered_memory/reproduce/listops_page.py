@@ -14,7 +14,7 @@ from ordered_memory.presets import preset
 from ordered_memory.reproduce import figures
 from ordered_memory.reproduce.generalisation import LONGEST, TESTS, Measured, load_measured, too_long
 from ordered_memory.reproduce.plan import OPTION_EPOCHS, Row, listops_rows
-from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY
+from ordered_memory.reproduce.published import BT_CELL, LISTOPS, LISTOPS_GENERALISATION, ORDERED_MEMORY, Figure
 from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.reproduce.tables import (
     CIRCUMSTANCES,
@@ -82,9 +82,9 @@ def summary(folder: Path) -> str:
     """The first thing to know, for the README: the main figures beside the published ones."""
     rows = {row.key: row for row in listops_rows()}
     lines = []
-    for key in ("ordered-memory", "lstm"):
+    for key in ("ordered-memory", "ordered-memory-paper", "lstm"):
         results = rows[key].results(folder)
-        for figure, name in zip(LISTOPS[key], ("accuracy", "f1"), strict=True):
+        for figure, name in zip(_published(rows[key]), ("accuracy", "f1"), strict=True):
             if figure is not None:
                 what = "accuracy" if name == "accuracy" else "F1 of its trees"
                 ours = mean_and_spread([result["test"][name] for result in results]) if results else NOT_RUN
@@ -96,7 +96,7 @@ def summary(folder: Path) -> str:
                 tokens = name if "arguments" in name else f"{name} tokens"
                 ours = mean_and_spread(accuracies)
                 lines.append([f"Ordered Memory, {tokens}, hard pointer", str(published[name]), ours])
-    runs = [(rows[key].title, rows[key].results(folder)) for key in ("ordered-memory", "lstm")]
+    runs = [(rows[key].title, rows[key].results(folder)) for key in ("ordered-memory", "ordered-memory-paper", "lstm")]
     told = trained_for(runs, f" Published figures by length and arguments: {BT_CELL}.")
     return "\n\n".join(filter(None, [table(["ListOps", "published", "ours"], lines), told]))
 
@@ -151,10 +151,13 @@ def _systems(rows: Sequence[Row], folder: Path) -> str:
     return table(heads, lines)
 
 
+def _published(row: Row) -> tuple[Figure | None, Figure | None]:
+    """Accuracy and F1 in the paper; our two recipes of Ordered Memory stand beside the same row of it."""
+    return LISTOPS.get(row.key.removesuffix("-paper"), (None, None))
+
+
 def _system(row: Row, title: str, results: Sequence[dict[str, Any]], test: Sequence[dict[str, Any]]) -> list[str]:
-    # Our two recipes of Ordered Memory stand beside the same published row.
-    published = LISTOPS.get(row.key.removesuffix("-paper"), (None, None))
-    accuracy, f1 = map(published_figure, published)
+    accuracy, f1 = map(published_figure, _published(row))
     if not results:
         return [title, accuracy, NOT_RUN, NOT_RUN, f1, NOT_RUN, *circumstances(results)]
     return [
