@@ -86,7 +86,9 @@ while not through:
     if (pid := os.fork()) == 0:
         child(root, kind, number)
     _, status = os.waitpid(pid, 0)
-    through = os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+    through = os.WIFEXITED(status)  # and was not killed
+    if through and os.WEXITSTATUS(status):
+        sys.exit("it failed where it was to be killed or to get through")
     number += 1
 """
 
