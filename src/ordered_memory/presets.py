@@ -246,7 +246,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
     # Late dropout is there for Ordered Memory's last errors: no other model comes that far.
     "listops": {"dropout_from": 0.0},
     # None has a pointer that could be shown trees, or waits for them; they take less time, and may have more epochs.
-    "logic": {"epochs": 8, "scouts": 0, "hard_from": 0.0, "dropout_from": 0.0},
+    "logic": {"epochs": 8, "scouts": 0, "hard_from": 0.0, "teacher_until": 1.0, "dropout_from": 0.0},
     "logic-scout": {"short_until": 0.0, "pointer_until": 0.0},
 }
 # What such a model trains with in their place.

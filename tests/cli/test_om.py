@@ -61,6 +61,19 @@ class TestData:
         assert all(200 <= length <= 300 for length in lengths)
 
     @pytest.mark.parametrize(
+        ("words", "there"),
+        [("listops", "train.tsv"), ("listops", "test.tsv"), ("listops --lengths 20-30", ""), ("logic", "test12")],
+    )
+    def test_what_is_there_is_not_written_over(self, words, there, tmp_path, capsys):
+        mine = tmp_path / "mine" / there
+        mine.parent.mkdir(parents=True, exist_ok=True)
+        mine.write_text("all that I have")
+        out = ["--out", str(tmp_path / "mine")]
+        assert f"{mine} is there already" in error_of(capsys, "data", *words.split(), *out)
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+        assert mine.read_text() == "all that I have"
+
+    @pytest.mark.parametrize(
         ("words", "message"),
         [
             ("--read some.tsv --out other", "--read only checks a file"),

@@ -61,7 +61,7 @@ class TestReproduceAndModels:
             ("generalisation --all --checkpoint listops", "--all goes over the finished runs, and --checkpoint names"),
             ("generalisation --all --runs nowhere", "nowhere: no compared system has a finished run here"),
             ("listops --all", "--all is of generalisation, and listops is a table"),
-            ("tablecloth", "'tablecloth' is no table: there are listops"),
+            ("tablecloth", "'tablecloth' is no table: there are listops, logic, table1, table2, generalisation"),
             ("listops --only turtles", "--only turtles: no row of listops"),
             ("listops --threads 0", "--threads is 0"),
             ("generalisation --checkpoint listops-demo --only 7", "--only 7: no such test set; there are 200-300"),

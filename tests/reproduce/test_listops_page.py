@@ -24,7 +24,7 @@ def result(accuracy: float, f1: float | None, seed: int) -> dict:
         "trivial_f1": {"left": [0.125, 0.1], "random": [0.25, 0.2]},
         "cores": 2,
         "commit": "abc",
-        "config": {"training": {"budget": None}},
+        "config": listops_rows()[0].run(seed).to_dict(),
         "curve": [{"seconds": 60.0 * step, "accuracy": accuracy * step / 3, "f1": f1} for step in range(4)],
     }
 
@@ -39,6 +39,16 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
     assert "on the same test set: left 12.50, random 25.00." in text
     assert "| Ordered Memory, seed 0, 2 threads | 0s | 3m00s | 3m00s | 3m00s |" in text
     assert f"| Ordered Memory, seed 1, 2 threads | 0s | 3m00s | 3m00s | {NOTHING} |" in text
+
+
+def test_a_run_from_before_the_preset_changed_says_so(tmp_path):
+    then = result(0.5, 1.0, 0)
+    then["config"]["training"]["budget"] = "10m"  # a time box is told otherwise
+    (tmp_path / "ordered-memory-seed0.json").write_text(json.dumps(then))
+    assert "former settings |" not in page(tmp_path)
+    then["config"]["training"]["short_share"] = 0.25
+    (tmp_path / "ordered-memory-seed0.json").write_text(json.dumps(then))
+    assert "| Ordered Memory, former settings | 99.97±0.014 |" in page(tmp_path)
 
 
 def test_the_hard_pointer_has_a_line_of_its_own(tmp_path):

@@ -32,6 +32,13 @@ def data_in(folder: Path | None) -> Iterator[None]:
             os.environ.pop(DATA_VARIABLE, None)
 
 
+def require_new(*paths: Path) -> None:
+    """Data is drawn again in seconds, and what somebody has at that place may be all there is of it."""
+    for path in paths:
+        if path.exists():
+            raise InputError(f"--out: {path} is there already: remove it, or name another place")
+
+
 def use_threads(number: int | None) -> None:
     """Obeys --threads; PyTorch chooses where it is not named."""
     if number is None:

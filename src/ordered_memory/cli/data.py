@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import Flat, parse_arguments
+from ordered_memory.cli.arguments import Flat, parse_arguments, require_new
 from ordered_memory.errors import InputError
-from ordered_memory.tasks import Example
+from ordered_memory.tasks import SPLITS, Example
 from ordered_memory.tasks.listops import ListOpsConfig, WindowConfig
 
 
@@ -58,10 +58,14 @@ def _listops_data(argv: Sequence[str]) -> int:
             raise InputError("--read only checks a file: it goes without --out and --lengths")
         sets = {str(arguments.read): listops.read(arguments.read)}
     elif arguments.lengths is not None:
+        if arguments.out is not None:
+            require_new(arguments.out)
         sets = {arguments.lengths: listops.window(_window(arguments))}
         if arguments.out is not None:
             listops.write(arguments.out, sets[arguments.lengths])
     else:
+        if arguments.out is not None:
+            require_new(*(arguments.out / f"{name}.tsv" for name in SPLITS))
         sets = {str(name): examples for name, examples in listops.ListOps(arguments.config).splits().items()}
         if arguments.out is not None:
             with atomic.explained(arguments.out, "made a directory"):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import Flat, data_in, parse_arguments
+from ordered_memory.cli.arguments import Flat, data_in, parse_arguments, require_new
 from ordered_memory.cli.progress import bar
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.examples import DATA_VARIABLE, Example
@@ -94,6 +94,8 @@ def _verify(arguments: LogicArguments) -> int:
 def _statistics(arguments: LogicArguments) -> int:
     from ordered_memory.tasks import logic_files
 
+    if arguments.out is not None:
+        require_new(*(arguments.out / name for name in (f"{part}{number}" for part, number in logic_files.PARTS)))
     task = Logic(arguments.config)
     source = "from files" if task.config.source == "files" else f"drawn, seed {task.config.seed}"
     sets: dict[str, list[Example]]

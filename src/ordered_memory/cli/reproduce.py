@@ -71,6 +71,8 @@ def _table(arguments: ReproduceArguments) -> int:
     console = Console()
     table = NUMBERS.get(arguments.table, arguments.table)
     rows, results = rows_of(table, arguments.only), arguments.results / table
+    if not results.is_dir():
+        print(f"there is no folder {results}: the project's own results are in its repository", file=sys.stderr)
     for row in rows:
         done = [result["seed"] for result in row.results(results)]
         runs = ", ".join(f"seed {seed} {'done' if seed in done else 'not run'}" for seed in row.seeds)

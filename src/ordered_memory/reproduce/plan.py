@@ -61,6 +61,12 @@ class Row:
     def run(self, seed: int) -> Experiment:
         return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
 
+    def has_former_settings(self, result: dict[str, Any]) -> bool:
+        """Whether a finished run was trained otherwise than the row is planned now; its time box aside."""
+        then, now = Experiment.from_dict(result["config"]), self.run(result["seed"])
+        boxed = replace(now.training, budget=then.training.budget)
+        return (then.encoder, then.classifier, then.training) != (now.encoder, now.classifier, boxed)
+
 
 def _changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
     """The experiment with some settings of some parts changed: `_changed(e, encoder={"num_slots": 12})`."""
@@ -177,7 +183,7 @@ def rows_of(table: str, only: str | None = None) -> list[Row]:
     One that stands in two of its parts, for both show the same run, is told once.
     """
     if table not in TABLES:
-        raise InputError(f"{table!r} is no table: there are {', '.join(TABLES)}")
+        raise InputError(f"{table!r} is no table: there are {', '.join([*TABLES, *NUMBERS, 'generalisation'])}")
     rows = list({row.key: row for row in reversed(TABLES[table]())}.values())[::-1]
     if only is not None:
         rows = [row for row in rows if row.key == only] or [row for row in rows if only in row.key]
