@@ -37,7 +37,8 @@ ACCOUNT = (
     "the late dropout is for, was seen by reading wrong answers of it. The preset keeps the attention of the released "
     "code, which made the published figures; the options below show the printed one. A boxed run had less time than "
     "its preset asks for: its figure is what that time gives on one thread of an ordinary processor, not what the "
-    "system can do. The F1 that the paper prints for RL-SPINN and for the Gumbel Tree-LSTM we have not seen in such runs."
+    "system can do. The F1 that the paper prints for RL-SPINN and for the Gumbel Tree-LSTM we have not seen in such "
+    "runs."
 )
 """Why figures of the table differ from the published ones."""
 TRAINED = ListOpsConfig().train_max_length or 0
