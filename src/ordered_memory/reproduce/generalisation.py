@@ -141,7 +141,8 @@ def result_name(checkpoint: str, model: Classifier) -> str:
     name = Path(checkpoint).resolve().name
     known = {row.name(seed) for row in listops_rows() for seed in row.seeds}
     seed = model.card.get("training", {}).get("seed")
-    return f"{PREFIX}{name if name in known else f'{model.model_name}-seed{seed}'}.json"
+    recipe = "-paper" if name == "listops-paper" else ""  # a shipped model goes by the name of its preset
+    return f"{PREFIX}{name if name in known else f'{model.model_name}{recipe}-seed{seed}'}.json"
 
 
 def finished_runs(runs: Path) -> tuple[list[Path], list[Path]]:

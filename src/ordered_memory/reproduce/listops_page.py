@@ -94,6 +94,8 @@ def summary(folder: Path) -> str:
                 what = "accuracy" if name == "accuracy" else "F1 of its trees"
                 ours = mean_and_spread([result["test"][name] for result in results]) if results else NOT_RUN
                 lines.append([f"{rows[key].title}, {what}", str(figure), ours])
+                if hard := [result["hard_pointer"]["test"][name] for result in results if result.get("hard_pointer")]:
+                    lines.append([f"{rows[key].title}, {what}, hard pointer", str(figure), mean_and_spread(hard)])
     published = LISTOPS_GENERALISATION["Ordered Memory, 21 slots"]
     if (measured := load_measured(folder).get("ordered-memory")) is not None:
         for name in ("200-300", "500-600", "900-1000", "10 arguments", "15 arguments"):
