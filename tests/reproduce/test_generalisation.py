@@ -104,6 +104,7 @@ def test_a_file_is_named_after_its_run_of_the_plan_or_after_the_model():
     other = model()
     other.card["training"] = {"seed": 7}
     assert result_name("listops", other) == "generalisation-ordered-memory-seed7.json"
+    assert result_name("listops-paper", other) == "generalisation-ordered-memory-paper-seed7.json"
 
 
 def test_finished_runs_are_those_of_the_compared_systems_with_a_result(tmp_path):
