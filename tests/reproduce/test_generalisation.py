@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+import torch
 
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConfig
@@ -62,10 +63,15 @@ def test_a_model_without_a_pointer_is_measured_once():
 def test_what_is_measured_already_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setitem(TESTS, "200-300", dataclasses.replace(TESTS["200-300"], size=2))
     monkeypatch.setitem(TESTS, "300-400", dataclasses.replace(TESTS["300-400"], size=2))
-    path, told = tmp_path / "figures.json", []
-    measure_into(path, model(), ["200-300"], lambda name, *_: told.append(name))
-    found = measure_into(path, model(), ["200-300", "300-400"], lambda name, *_: told.append(name))
-    assert told == ["200-300", "200-300", "300-400", "300-400"]
+    path, told, mine = tmp_path / "figures.json", [], model()
+    first = measure_into(path, mine, ["200-300"], lambda *figures: told.append(figures))
+    assert first["tests"]["200-300"]["hard"]["cores"] == torch.get_num_threads()
+    found = measure_into(path, mine, ["200-300", "300-400"], lambda *figures: told.append(figures))
+    before = "200-300, measured before"
+    assert [name for name, *_ in told] == ["200-300", "200-300", before, "300-400", before, "300-400"]
+    assert told[0][1:] == told[2][1:]  # with what it took then, to the microsecond
+    with pytest.raises(InputError, match=r"figures\.json: its figures are of another model of that name"):
+        measure_into(path, model(), ["200-300"], lambda *_: None)
     assert list(found["tests"]) == ["200-300", "300-400"]
     assert all({"soft", "hard"} < set(entry) for entry in found["tests"].values())
     assert json.loads(path.read_text())["tests"].keys() == found["tests"].keys()
@@ -73,9 +79,9 @@ def test_what_is_measured_already_is_left_alone(tmp_path, monkeypatch):
 
 def test_figures_of_other_sets_are_measured_anew(tmp_path):
     path = tmp_path / "figures.json"
-    old = dataclasses.replace(TESTS["200-300"], size=2, seed=7)
-    measure_into(path, model(), ["200-300"], lambda *_: None, sets={"200-300": old})
-    found = measure_into(path, model(), ["200-300"], lambda *_: None, ["hard"], sets=cut("200-300", 3))
+    old, mine = dataclasses.replace(TESTS["200-300"], size=2, seed=7), model()
+    measure_into(path, mine, ["200-300"], lambda *_: None, sets={"200-300": old})
+    found = measure_into(path, mine, ["200-300"], lambda *_: None, ["hard"], sets=cut("200-300", 3))
     assert found["tests"]["200-300"]["data"]["seed"] == TESTS["200-300"].seed
     assert found["tests"]["200-300"]["hard"]["n"] == 3
     assert "soft" not in found["tests"]["200-300"]
@@ -99,12 +105,16 @@ def test_slow_models_are_spared_the_longest_sets():
     assert not any(too_long("ordered-memory", name) for name in TESTS)
 
 
-def test_a_file_is_named_after_its_run_of_the_plan_or_after_the_model():
+def test_a_file_is_named_after_its_run_of_the_plan_or_after_its_folder():
     assert result_name("runs/ordered-memory-paper-seed2", model()) == "generalisation-ordered-memory-paper-seed2.json"
     other = model()
-    other.card["training"] = {"seed": 7}
-    assert result_name("listops", other) == "generalisation-ordered-memory-seed7.json"
-    assert result_name("listops-paper", other) == "generalisation-ordered-memory-paper-seed7.json"
+    other.card |= {"training": {"seed": 7}, "run": "listops-demo/ordered-memory-seed0"}
+    assert result_name("listops-demo", other) == "generalisation-listops-demo-seed7.json"
+
+
+@pytest.mark.parametrize(("name", "row"), [("listops", "ordered-memory"), ("listops-paper", "ordered-memory-paper")])
+def test_a_shipped_model_goes_by_its_run(name, row):
+    assert result_name(name, Classifier.from_pretrained(name)) == f"generalisation-{row}-seed0.json"
 
 
 def test_finished_runs_are_those_of_the_compared_systems_with_a_result(tmp_path):

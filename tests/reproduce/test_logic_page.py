@@ -24,6 +24,7 @@ def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes: A
         "extra_tests": {},
         "trivial_f1": FLOORS,
         "trivial_f1_words": WORD_FLOORS,
+        "parameters": 448_011,
         "position": {"seconds": 100.0 * (seed + 1)},
         "cores": 2,
         "commit": "abc",
@@ -52,7 +53,15 @@ def test_columns_of_operations_stand_beside_the_published_ones(tmp_path: Path) -
     assert cells[5:] == ["96.8±1.4 (92±1.1)", "not run (94)", "not run (91)", "not run (81)"]
     assert line(text, "LSTM", "Table 1")[0] == "not run (88)"
     assert line(text, "RRNet", "Table 1")[5:] == ["not run (71)", NOTHING, NOTHING, NOTHING]
-    assert line(text, "Ordered Memory", "The runs") == ["files", "0 2", "3m20s", "2", "abc"]
+    assert line(text, "Ordered Memory", "The runs") == [
+        "files",
+        "448,011",
+        "0 2 (of 3)",
+        "validation",
+        "3m20s",
+        "2",
+        "abc",
+    ]
 
 
 def test_a_hard_pointer_has_a_line_of_its_own(tmp_path: Path) -> None:
@@ -148,4 +157,4 @@ def test_scouts_are_told_and_their_time_counts(tmp_path: Path) -> None:
     text = page(tmp_path)
     assert line(text, "Ordered Memory, seed 1", "The scouts") == ["3 4", "80.0 90.0", "2m00s"]
     assert "LSTM" not in text.split("## The scouts")[1].split("\n## ")[0]
-    assert line(text, "Ordered Memory", "The runs")[2] == "5m20s"
+    assert line(text, "Ordered Memory", "The runs")[4] == "5m20s"

@@ -15,7 +15,7 @@ def test_result_and_checkpoint(tmp_path):
     data = "--data.pool-size 300 --data.test-size 50 --data.validation-size 50 --data.max-depth 3 --threads 1 --seed 3"
     run = tmp_path / "run"
     assert main(["train", "listops", "--out", str(run), *words.split(), *data.split()]) == 0
-    path = publish(run, tmp_path / "results", tmp_path / "shipped", pointer="hard")
+    path = publish(run, tmp_path / "results", tmp_path / "shipped", pointer="hard", slots_as_needed=True)
     assert path.name == "ordered-memory-seed3.json"
     result = json.loads((run / "result.json").read_text())
     kept = json.loads(path.read_text())
@@ -25,10 +25,15 @@ def test_result_and_checkpoint(tmp_path):
 
     model, own = Classifier.from_pretrained(tmp_path / "shipped"), Classifier.from_pretrained(run)
     text = "[MAX 2 9 [MIN 4 7 ] 0 ]"
-    assert model.predict(text).to_dict() == own.predict(text).to_dict()
+    for options in ({"pointer": "soft", "num_slots": 6}, {"pointer": "hard", "num_slots": 6}):
+        assert model.predict(text, **options).to_dict() == own.predict(text, **options).to_dict()
+    slots = model.predict(text).pointer.shape[-1]
+    assert model.predict(text).to_dict() == own.predict(text, pointer="hard", num_slots=slots).to_dict()
     assert model.card["test"]["accuracy"] == result["test"]["accuracy"]
+    assert model.card["hard_pointer"]["test"]["accuracy"] == result["hard_pointer"]["test"]["accuracy"]
+    assert model.card["run"] == "results/ordered-memory-seed3"
     assert model.card["data"] == own.card["data"]
-    assert model.card["recommends"] == {"pointer": "hard"}
+    assert model.card["recommends"] == {"pointer": "hard", "num_slots": "as needed"}
     assert publish(run, tmp_path / "results", name="slots-8-seed3").name == "slots-8-seed3.json"
 
 

@@ -31,6 +31,7 @@ def test_circumstances_of_several_runs_and_of_none() -> None:
     runs: list[dict[str, Any]] = [
         {
             "seed": seed,
+            "parameters": 1_000,
             "position": {"seconds": 60.0 * seed},
             "cores": cores,
             "commit": commit,
@@ -38,14 +39,16 @@ def test_circumstances_of_several_runs_and_of_none() -> None:
         }
         for seed, cores, commit in ((1, 2, "b"), (3, 1, None))
     ]
-    assert circumstances(runs) == ["1 3", "3m00s / 1m00s", "1 / 2", f"b, {NOTHING}"]  # no mean of what differs in kind
+    # no mean of what differs in kind
+    assert circumstances(runs) == ["1,000", "1 3", "validation", "3m00s / 1m00s", "1 / 2", f"b, {NOTHING}"]
     runs[1]["cores"] = 2
-    assert circumstances(runs)[1:3] == ["2m00s", "2"]
+    assert circumstances(runs)[3:5] == ["2m00s", "2"]
     runs[1]["config"]["training"]["budget"] = "3m"
-    assert circumstances(runs)[1] == "2m00s, boxed"
+    assert circumstances(runs)[3] == "2m00s, boxed"
     parts = [{"step": 0, "commit": "a", "cores": 1}, {"step": 7, "commit": "b", "cores": 2}]
     runs[0]["position"]["parts"] = [*parts, {"step": 9, "commit": "a", "cores": 2}]
-    assert circumstances(runs[:1])[2:] == ["1, then 2", "a, b"]  # and not what it ended with
+    assert circumstances(runs[:1])[4:] == ["1, then 2", "a, b"]  # and not what it ended with
+    assert circumstances(runs[:1], planned=3)[1] == "1 (of 3)"
     assert circumstances([]) == [NOTHING] * len(CIRCUMSTANCES)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ordered_memory.bench.systems_chart import COMMON, LINES
 from ordered_memory.errors import InputError
+from ordered_memory.models import TITLES
 from ordered_memory.reproduce.generalisation import TESTS, Measured
 from ordered_memory.reproduce.plan import Row
 from ordered_memory.reproduce.published import LISTOPS_GENERALISATION
@@ -23,7 +24,7 @@ def draw(rows: Sequence[Row], measured: Mapping[str, Measured], results: Path, f
     drawn = []
     for name, lines in pictures.items():
         if lines:
-            _plot(lines, folder / name, *_AXES[name])
+            _plot(lines, folder / name, _AXES[name])
             drawn.append(folder / name)
     return drawn
 
@@ -42,7 +43,7 @@ Lines = dict[str, Line]
 # Other lines of a model that has one of its own, and what others have published of systems that are not ours.
 _OTHER_LINES: dict[str, dict[str, Any]] = {
     "ordered-memory-paper": {"color": "#f4978e", "marker": "o"},
-    "no-dropout": {"color": "#f4978e", "marker": "s"},
+    "no-dropout": {"color": "#8d99ae", "marker": "s"},
     "Ordered Memory, 21 slots": {"color": "#c1121f", "marker": "o"},
     "CRvNN": {"color": "#00897b", "marker": "d"},
     "BT-GRC OneSoft": {"color": "#b8860b", "marker": "H"},
@@ -50,21 +51,36 @@ _OTHER_LINES: dict[str, dict[str, Any]] = {
 _POINTERS = {"none": ("", "-"), "hard": (", hard pointer", "-"), "soft": (", soft pointer", "--")}
 """What the name of a line says of the pointer, and its style."""
 
+NO_ERROR = 0.02
+"""Percent that stand for no error on a logarithmic axis: less than one of the validation examples."""
+
+
+class Axes(NamedTuple):
+    """What they are called, and whether each is logarithmic; up, errors are: a few of ten thousand matter as well."""
+
+    across: str
+    up: str
+    logarithmic_across: bool = True
+    logarithmic_up: bool = False
+
+
 _AXES = {
-    CURVES: ("minutes of training", "validation accuracy, %", False),
-    LENGTHS: ("tokens", "accuracy, %", True),
-    SIZES: ("training examples", "test accuracy, %", True),
+    CURVES: Axes("minutes of training", f"validation errors, % ({NO_ERROR}: none)", False, True),
+    LENGTHS: Axes("tokens", "accuracy, %"),
+    SIZES: Axes("training examples", "test accuracy, %"),
 }
 
 
 def curves(rows: Sequence[Row], results: Path) -> Lines:
-    """Validation accuracy against the clock, of every run of the compared systems; each system is named once."""
+    """Validation errors against the clock, of every run of the compared systems; each system is named once."""
     lines: Lines = {}
     for row in rows:
         if row.group != "systems":
             continue
         for place, result in enumerate(row.results(results)):
-            points = [(point["seconds"] / 60, 100 * point["accuracy"]) for point in result["curve"]]
+            points = [
+                (point["seconds"] / 60, max(NO_ERROR, 100 * (1 - point["accuracy"]))) for point in result["curve"]
+            ]
             look = {"linestyle": ("-", "--", ":")[place % 3], "marker": ".", "label": None if place else row.title}
             lines[f"{row.title}, seed {result['seed']}"] = _line(points, row.key, row.experiment.model, **look)
     return lines
@@ -107,17 +123,15 @@ def _line(points: Sequence[tuple[float, float]], key: str, model: str, **look: A
 def sizes(rows: Sequence[Row], results: Path) -> Lines:
     """Test accuracy against the number of training examples."""
     points: dict[str, list[tuple[float, float]]] = {}
-    models: dict[str, str] = {}
     for row in rows:
         if row.group == "sizes":
-            name, size = row.title.removesuffix(" examples").split(", ")
-            models[name] = row.experiment.model
             for result in row.results(results):
-                points.setdefault(name, []).append((float(size.replace(",", "")), 100 * result["test"]["accuracy"]))
-    return {name: _line(pairs, "", models[name]) for name, pairs in points.items()}
+                point = (row.experiment.data.drawn_to_train, 100 * result["test"]["accuracy"])
+                points.setdefault(row.experiment.model, []).append(point)
+    return {TITLES[model]: _line(pairs, "", model) for model, pairs in points.items()}
 
 
-def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> None:
+def _plot(lines: Lines, path: Path, axes: Axes) -> None:
     try:
         import matplotlib
     except ImportError:
@@ -130,15 +144,20 @@ def _plot(lines: Lines, path: Path, across: str, up: str, logarithmic: bool) -> 
         figure, axis = pyplot.subplots(figsize=(8.4, 4), layout="constrained")
         for name, line in lines.items():
             axis.plot(line.across, line.up, **{"label": name, **line.look})
-        if logarithmic:
+        if axes.logarithmic_across:
             axis.set_xscale("log")
             axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
             axis.xaxis.set_major_formatter("{x:,g}")
             axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        axis.set_xlabel(across)
-        axis.set_ylabel(up)
-        axis.set_ylim(0, 102)
-        axis.set_yticks(range(0, 101, 20))
+        axis.set_xlabel(axes.across)
+        axis.set_ylabel(axes.up)
+        if axes.logarithmic_up:
+            axis.set_yscale("log")
+            axis.set_ylim(0.8 * NO_ERROR, 120)
+            axis.yaxis.set_major_formatter("{x:g}")
+        else:
+            axis.set_ylim(0, 102)
+            axis.set_yticks(range(0, 101, 20))
         axis.grid(alpha=0.3, linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right center", frameon=False, fontsize=8)  # beside the lines, never on them

@@ -6,6 +6,7 @@ Each test set is drawn from a seed and never kept. The pointer is measured soft,
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.errors import InputError
 from ordered_memory.reproduce.plan import listops_rows
 from ordered_memory.tasks.listops import ListOps, WindowConfig, window
-from ordered_memory.training.evaluation import Evaluation, evaluate
+from ordered_memory.training.evaluation import evaluate
 from ordered_memory.training.loop import commit
 from ordered_memory.training.run_directory import RESULT
 
@@ -71,7 +72,7 @@ def measure(
     model: Classifier,
     names: Sequence[str] = tuple(TESTS),
     pointers: Sequence[str] = ("soft", "hard"),
-    told: Callable[[str, str, Evaluation], None] = lambda *_: None,
+    told: Callable[[str, str, dict[str, Any]], None] = lambda *_: None,
     sets: dict[str, WindowConfig] = TESTS,
 ) -> dict[str, Any]:
     """Figures of each set and pointer. Where an expression is deeper than the model's stack it gets more slots."""
@@ -89,43 +90,56 @@ def measure(
             options = [(kind, {"pointer": kind, "num_slots": entry["num_slots"]}) for kind in pointers]
         for kind, chosen in options:
             figures = evaluate(model, examples, task.bucket, **chosen)
-            told(name, kind, figures)
             entry[kind] = {key: value for key, value in figures.to_dict().items() if key != "buckets"}
+            entry[kind] |= {"cores": torch.get_num_threads(), "commit": commit(), "version": __version__}
+            told(name, kind, entry[kind])
         found[name] = entry
     return {
         "task": "listops",
         "model": model.model_name,
         "seed": model.card.get("training", {}).get("seed"),
+        "weights": _digest(model),
         "tests": found,
-        "cores": torch.get_num_threads(),
-        "commit": commit(),
-        "version": __version__,
     }
+
+
+def _digest(model: Classifier) -> str:
+    """By which figures of another model, trained anew under the same name, are told from its own."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def measure_into(
     path: Path,
     model: Classifier,
     names: Sequence[str],
-    told: Callable[..., None],
+    told: Callable[[str, str, dict[str, Any]], None],
     pointers: Sequence[str] = ("hard", "soft"),
     sets: dict[str, WindowConfig] = TESTS,
 ) -> dict[str, Any]:
-    """As `measure`, one test set after another into a file; what it holds of the same sets is left as it is.
+    """As `measure`, one test set after another into a file; what it holds of the same sets is told, and left as it is.
 
     Of the pointers the first is measured on every test set before the next.
     """
-    known: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    known: dict[str, Any] | None = atomic.read_json(path) if path.exists() else None
+    digest = _digest(model)
+    if known is not None and known.get("weights", digest) != digest:  # there are files from before it was noted
+        raise InputError(f"{path}: its figures are of another model of that name: move it away to measure this one")
+    if not hasattr(model.encoder_config, "num_slots"):
+        pointers = pointers[:1]  # it has none
     for pointer, name in itertools.product(pointers, names):
         there = {} if known is None else known["tests"].get(name, {})
         if there.get("data") != _as_json(sets[name]):
             there = {}
-        if pointer in there or "none" in there:
+        if kind := next((kind for kind in (pointer, "none") if kind in there), None):
+            told(f"{name}, measured before", kind, there[kind])
             continue
         new = measure(model, [name], [pointer], told, sets)
         new["tests"][name] = there | new["tests"][name]
         if known is not None:
-            new["tests"] = known["tests"] | new["tests"]
+            new = known | new | {"tests": known["tests"] | new["tests"]}
         known = new
         atomic.write_json(path, known)
     if known is None:
@@ -137,12 +151,14 @@ PREFIX = "generalisation-"
 
 
 def result_name(checkpoint: str, model: Classifier) -> str:
-    """What a model's file of figures is called: as its run in the plan, or else after model and seed."""
+    """What a model's file of figures is called: as its run in the plan, or else after its folder and seed."""
     name = Path(checkpoint).resolve().name
     known = {row.name(seed) for row in listops_rows() for seed in row.seeds}
+    task, _, run = model.card.get("run", "").partition("/")  # a shipped model's card knows its run
+    if task == "listops" and run in known:
+        name = run
     seed = model.card.get("training", {}).get("seed")
-    recipe = "-paper" if name == "listops-paper" else ""  # a shipped model goes by the name of its preset
-    return f"{PREFIX}{name if name in known else f'{model.model_name}{recipe}-seed{seed}'}.json"
+    return f"{PREFIX}{name if name in known else f'{name}-seed{seed}'}.json"
 
 
 def finished_runs(runs: Path) -> tuple[list[Path], list[Path]]:
@@ -173,15 +189,20 @@ class Measured:
         return [entry["accuracy"] for entry in entries if entry is not None]
 
 
+def titles() -> dict[str, str]:
+    """What each row of the plan is called, by its key."""
+    return {row.key: row.title for row in listops_rows()}
+
+
 def load_measured(folder: Path) -> dict[str, Measured]:
     """What was measured beyond the training data, by the key of each system's row, in the order of the plan."""
-    titles = {row.key: row.title for row in listops_rows()}
+    names = titles()
     found: dict[str, list[dict[str, Any]]] = {}
     for path in sorted(folder.glob(f"{PREFIX}*-seed*.json")):
         key = path.stem.removeprefix(PREFIX).rpartition("-seed")[0]
         found.setdefault(key, []).append(atomic.read_json(path))
-    order = list(titles)
+    order = list(names)
     return {
-        key: Measured(titles.get(key, key), found[key][0]["model"], found[key])
+        key: Measured(names.get(key, key), found[key][0]["model"], found[key])
         for key in sorted(found, key=lambda key: order.index(key) if key in order else len(order))
     }

@@ -208,7 +208,7 @@ def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:
     lines = []
     for row in rows:
         sources = sorted({run["config"]["data"]["source"] for run in found[row.key]})
-        lines.append([row.title, "/".join(sources) or NOT_RUN, *circumstances(found[row.key])])
+        lines.append([row.title, "/".join(sources) or NOT_RUN, *circumstances(found[row.key], len(row.seeds))])
     return table(["", "data", *CIRCUMSTANCES], lines)
 
 

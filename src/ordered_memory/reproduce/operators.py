@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from ordered_memory.classifier import Classifier
 from ordered_memory.reproduce import markup
@@ -26,11 +27,15 @@ def flat_expressions(operator: str, arguments: int, count: int = COUNT, seed: in
     return found
 
 
-def by_operator(model: Classifier, data: ListOpsConfig) -> dict[tuple[str, int], float]:
-    """The share of right answers for each operator and number of arguments of the training data."""
-    kinds = [(name, count) for name in data.operators for count in range(data.min_arguments, data.max_arguments + 1)]
+def by_operator(
+    model: Classifier, data: ListOpsConfig, arguments: Sequence[int] | None = None, **options: Any
+) -> dict[tuple[str, int], float]:
+    """The share of right answers for each operator and number of arguments, those of the training data if none are
+    named. Options go to the encoder."""
+    counts = arguments or range(data.min_arguments, data.max_arguments + 1)
+    kinds = [(name, count) for name in data.operators for count in counts]
     examples = [example for kind in kinds for example in flat_expressions(*kind)]
-    figures = measure(model, examples, ListOps(data).bucket)
+    figures = measure(model, examples, ListOps(data).bucket, **options)
     right = [answer == example.label for answer, example in zip(figures.predictions, examples, strict=True)]
     return {kind: sum(right[COUNT * place : COUNT * (place + 1)]) / COUNT for place, kind in enumerate(kinds)}
 

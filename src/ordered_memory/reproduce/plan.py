@@ -20,7 +20,7 @@ from ordered_memory.reproduce.publish import publish
 from ordered_memory.reproduce.published import LOGIC
 from ordered_memory.training.loop import train
 from ordered_memory.training.progress import Progress
-from ordered_memory.training.run_directory import CONFIG
+from ordered_memory.training.run_directory import CONFIG, RunDirectory
 
 SYSTEMATIC = ("A", "B", "C")
 """The splits of logical inference that ask for systematic generalisation."""
@@ -123,7 +123,7 @@ def listops_rows() -> list[Row]:
     rows.append(Row("no-dropout", title, without, group="ablations"))
     # The attention as the paper prints it, which comes further on so short a schedule: else the curve would show how
     # long a run was, not how much it saw.
-    all_of_them = ours.data.pool_size - ours.data.test_size - ours.data.validation_size
+    all_of_them = ours.data.drawn_to_train
     for size in SIZES:
         for model, title, encoder in (
             ("ordered-memory", "Ordered Memory", {"attention": "paper"}),
@@ -205,5 +205,8 @@ def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, 
     experiment = row.run(seed)
     if budget is not None:
         experiment = replace(experiment, training=dataclasses.replace(experiment.training, budget=budget))
-    train(experiment, folder, progress, resume=(folder / CONFIG).exists())
+    resume = (folder / CONFIG).exists()
+    if budget is not None and resume and RunDirectory(folder).experiment().training.budget != budget:
+        raise InputError(f"--budget {budget}: the run in {folder} was begun with another: go on without it")
+    train(experiment, folder, progress, resume)
     return publish(folder, results, name=row.name(seed))

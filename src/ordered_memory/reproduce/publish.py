@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.classifier import Classifier
+from ordered_memory.classifier import AS_NEEDED, Classifier
 from ordered_memory.reproduce.structures import count_structures
 from ordered_memory.training.run_directory import RunDirectory
 
@@ -25,12 +25,13 @@ def publish(
     checkpoint: Path | None = None,
     name: str | None = None,
     pointer: Literal["soft", "hard"] | None = None,
+    slots_as_needed: bool = False,
 ) -> Path:
     """Writes the result with its learning curve into the folder of results, and the best model with a full card.
 
     Of logical inference it also tells which structures the statements' trees have.
-    The file is named after model and seed, if no name is given. The pointer is what the model's card recommends: users
-    of the model get it unless they ask for the other.
+    The file is named after model and seed, if no name is given. The pointer, and slots as a text needs them, are what
+    the model's card recommends: users of the model get them unless they ask for others.
     """
     directory = RunDirectory.open(run)
     result = directory.result()
@@ -42,16 +43,20 @@ def publish(
     atomic.write_json(path, result | found | {"curve": curve})
     if checkpoint is not None:
         model = Classifier.from_pretrained(run)
-        model.card |= {"commit": result["commit"]}
-        model.card |= {split: _figures(result[split]) for split in ("validation", "test")}
-        if pointer is not None:
-            model.card |= {"recommends": {"pointer": pointer}}
+        model.card |= {"run": f"{results.name}/{path.stem}", "commit": result["commit"]} | _figures(result)
+        if result.get("hard_pointer"):
+            model.card |= {"hard_pointer": _figures(result["hard_pointer"])}
+        recommends = {"pointer": pointer, "num_slots": AS_NEEDED if slots_as_needed else None}
+        if known := {name: value for name, value in recommends.items() if value is not None}:
+            model.card |= {"recommends": known}
         model.save_pretrained(checkpoint)
     return path
 
 
 def _figures(measured: dict[str, Any]) -> dict[str, Any]:
-    return {name: measured[name] for name in ("n", "accuracy", "f1", "f1_without_root")}
+    """What a card tells of the validation and test sets."""
+    names = ("n", "accuracy", "f1", "f1_without_root")
+    return {split: {name: measured[split][name] for name in names} for split in ("validation", "test")}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.training.progress import duration
 
 NOT_RUN = "not run"
-CIRCUMSTANCES = ("seeds", "training", "threads", "commit")
+CIRCUMSTANCES = ("parameters", "seeds", "picked on", "training", "threads", "commit")
 """Heads of the columns that `circumstances` fills."""
 
 
@@ -28,8 +28,9 @@ def mean_and_spread(values: Sequence[float | None], digits: int = 2) -> str:
     return f"{statistics.mean(known):.{digits}f}{spread}"
 
 
-def threads(count: int) -> str:
-    return f"{count} thread" if count == 1 else f"{count} threads"
+def threads(count: str) -> str:
+    """Of what `threads_of` tells."""
+    return f"{count} thread" if count == "1" else f"{count} threads"
 
 
 def published_figure(figure: Figure | None) -> str:
@@ -37,19 +38,22 @@ def published_figure(figure: Figure | None) -> str:
     return NOTHING if figure is None else str(figure)
 
 
-def circumstances(results: Sequence[dict[str, Any]]) -> list[str]:
-    """How finished runs were made: their seeds, time in training (or the time box of it), threads and commits.
-    Time is told for each number of threads."""
+def circumstances(results: Sequence[dict[str, Any]], planned: int = 1) -> list[str]:
+    """How finished runs were made: parameters, seeds (and how many are planned, if more), what picked the checkpoint,
+    time in training (or the time box of it), threads and commits. Time is told for each number of threads."""
     if not results:
         return [NOTHING] * len(CIRCUMSTANCES)
     boxed = ", boxed" if any(result["config"]["training"]["budget"] for result in results) else ""
-    cores = sorted({_threads(result) for result in results})
+    few = f" (of {planned})" if len(results) < planned else ""
+    cores = sorted({threads_of(result) for result in results})
     times = [
-        duration(statistics.mean(_seconds(result) for result in results if _threads(result) == count))
+        duration(statistics.mean(_seconds(result) for result in results if threads_of(result) == count))
         for count in cores
     ]
     return [
-        " ".join(str(result["seed"]) for result in results),
+        " / ".join(f"{count:,}" for count in sorted({result["parameters"] for result in results})),
+        " ".join(str(result["seed"]) for result in results) + few,
+        "validation",
         " / ".join(times) + boxed,
         " / ".join(cores),
         ", ".join(sorted({commit or NOTHING for result in results for commit in _of_parts(result, "commit")})),
@@ -62,7 +66,7 @@ def _seconds(result: dict[str, Any]) -> float:
     return seconds
 
 
-def _threads(result: dict[str, Any]) -> str:
+def threads_of(result: dict[str, Any]) -> str:
     """How many a run had: one number after the other where it was resumed on more or fewer."""
     return ", then ".join(map(str, _of_parts(result, "cores")))
 
@@ -79,6 +83,6 @@ def trained_for(runs: Sequence[tuple[str, Sequence[dict[str, Any]]]], more: str 
     times = []
     for title, results in runs:
         if results:
-            seeds, time, cores, _ = circumstances(results)
-            times.append(f"{title} {time} on {cores} {'thread' if cores == '1' else 'threads'}, seed {seeds}")
+            _, seeds, _, time, cores, _ = circumstances(results)
+            times.append(f"{title} {time} on {threads(cores)}, seed {seeds}")
     return f"*Trained for: {'; '.join(times)}.{more}*" if times else ""
