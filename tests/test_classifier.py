@@ -372,3 +372,28 @@ class TestPairs:
         again = Classifier.from_pretrained(tmp_path / "model")
         assert again.sentences == 2
         assert again.predict(self.LEFT, self.RIGHT).probabilities == model.predict(self.LEFT, self.RIGHT).probabilities
+
+
+class TestRecommended:
+    """What a model's card recommends is what `predict` does, unless something else is said."""
+
+    DEEP = "[MIN 4 " * 24 + "7 " + "] " * 24
+
+    def test_the_pointer(self):
+        model = make()
+        soft, hard = (model.predict(TEXT, pointer=pointer) for pointer in ("soft", "hard"))
+        assert soft.to_dict() != hard.to_dict()
+        assert model.predict(TEXT).to_dict() == soft.to_dict()
+        model.card["recommends"] = {"pointer": "hard"}
+        assert model.predict(TEXT).to_dict() == hard.to_dict()
+        assert model.predict(TEXT, pointer="soft").to_dict() == soft.to_dict()
+
+    def test_as_many_slots_as_needed(self):
+        model = Classifier.from_pretrained("listops")
+        assert model.predict(self.DEEP).label == "4"
+        assert model.predict(self.DEEP).tree == model.predict(self.DEEP, num_slots=40).tree
+        assert model.predict(self.DEEP).pointer.shape[-1] > 21
+        assert model.predict(self.DEEP, num_slots=21).pointer.shape[-1] == 21
+        assert model.predict("[MIN 4 7 ]").pointer.shape[-1] == 21
+        del model.card["recommends"]["num_slots"]
+        assert model.predict(self.DEEP).pointer.shape[-1] == 21

@@ -29,6 +29,8 @@ from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
 FILES = CONFIG, WEIGHTS = "config.json", "weights.safetensors"
+AS_NEEDED = "as needed"
+"""What a card may recommend for the number of slots."""
 
 
 class Batch(NamedTuple):
@@ -104,6 +106,11 @@ class Prediction:
         if len(self.sentences) == 1:
             return answer | self.sentences[0].to_dict()
         return answer | {"sentences": [sentence.to_dict() for sentence in self.sentences]}
+
+
+def _is_full(pointer: Tensor) -> bool:
+    """Whether a pointer (batch, time, slots) goes to the far end of the stack: all other slots hold what waits."""
+    return bool((pointer[:, 1:].argmax(-1) == 0).logical_and(pointer[:, 1:].sum(-1) > 0).any())
 
 
 class Classifier(nn.Module):
@@ -201,7 +208,8 @@ class Classifier(nn.Module):
     def predict(self, *texts: str | Sequence[str], trees: Sequence[Tree] | None = None, **options: Any) -> Prediction:
         """The label of a text (or of tokens, or of two of them), and the trees and pointers that led to it.
 
-        A model that reads gold trees needs them; options such as `pointer="hard"` go to the encoder.
+        A model that reads gold trees needs them; options such as `pointer="hard"` or `num_slots=40` go to the encoder.
+        What is not said is as the model's card recommends.
         """
         if len(texts) != self.sentences:
             raise InputError(f"the model reads {self.sentences} at a time, and there are {len(texts)} texts")
@@ -215,7 +223,8 @@ class Classifier(nn.Module):
         batch = self.collate([self.vocabulary.encode(tokens) for tokens in rows])
         if self.encoder.trees == "gold" and trees is not None:
             batch = batch._replace(trees=[tree.spans for tree in trees])
-        parsed = self.eval().parse(batch, **options)
+        self.eval()
+        parsed = self._parse_as_recommended(batch, options)
         self.train(training)
         probabilities = parsed.logits[0].double().softmax(-1).tolist()
         sentences = [
@@ -231,6 +240,19 @@ class Classifier(nn.Module):
             probabilities=dict(zip(self.labels, probabilities, strict=True)),
             sentences=tuple(sentences),
         )
+
+    def _parse_as_recommended(self, batch: Batch, options: dict[str, Any]) -> Parsed:
+        """With the card's pointer, and with more slots where the stack is full and the card says as many as needed."""
+        recommends = self.card.get("recommends", {})
+        if "pointer" in recommends:
+            options = {"pointer": recommends["pointer"]} | options
+        parsed = self.parse(batch, **options)
+        if "num_slots" in options or recommends.get("num_slots") != AS_NEEDED:
+            return parsed
+        longest = int(batch.lengths.max())
+        while parsed.pointer is not None and _is_full(parsed.pointer) and parsed.pointer.shape[-1] < longest:
+            parsed = self.parse(batch, **options, num_slots=min(2 * parsed.pointer.shape[-1], longest))
+        return parsed
 
     def collate(
         self,

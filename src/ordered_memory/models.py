@@ -2,6 +2,7 @@
 
 from typing import Literal, NamedTuple, TypedDict
 
+from ordered_memory.classifier import shipped
 from ordered_memory.encoders import ENCODERS
 
 TITLES = {
@@ -59,6 +60,11 @@ def describe_models() -> list[ModelDescription]:
         {"name": name, "summary": ABOUT[name].summary, "trees": encoder.trees, "paper": ABOUT[name].paper}
         for name, encoder in ENCODERS.items()
     ]
+
+
+def shipped_lines() -> str:
+    """The trained models that come with the package, by the names that `om parse` and `from_pretrained` take."""
+    return f"trained and shipped, for om parse and om evaluate: {', '.join(shipped())}"
 
 
 def models_table() -> str:

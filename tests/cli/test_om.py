@@ -78,8 +78,9 @@ class TestData:
         [
             ("--read some.tsv --out other", "--read only checks a file"),
             ("--lengths many", "--lengths is 'many'"),
+            ("--lengths 20-30 --train-size 5", "--train-size is for the three splits: with --lengths say --count"),
             ("--lengths 300-200", "max_length is 200, below min_length"),
-            ("--max-depth 0", "max_depth is 0"),
+            ("--max-depth 0", "--max-depth is 0"),
             ("--read nowhere.tsv", "nowhere.tsv: cannot be read: No such file or directory"),
         ],
     )

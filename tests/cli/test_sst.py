@@ -100,7 +100,7 @@ class TestModels:
             ("a Wholesome wholesome film.", "warning: the model does not know 'wholesome', 'film.'\n"),
             ("a delightful film", ""),  # of which training has no `delightful`, but a word vector
         ):
-            assert main(["parse", runs["lstm"], text]) == 0
+            assert main(["parse", runs["lstm"], text, "--json"]) == 0
             assert capsys.readouterr().err == told
 
     @pytest.mark.parametrize("model", MODELS)

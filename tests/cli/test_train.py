@@ -29,6 +29,14 @@ class TestTrain:
         assert main(["train", "listops", "--out", run, "--resume"]) == 0
         assert "test accuracy" in capsys.readouterr().out
 
+    def test_its_own_settings_may_be_said_again(self, run, capsys):
+        assert main(["train", "listops", "--out", run, "--resume", *TINY]) == 0
+        assert main(["train", "listops", "--out", run, "--resume", "--hidden-size", "8"]) == 0
+        assert main(["train", "listops", "--out", run, "--resume", "--config", f"{run}/config.json"]) == 0
+        assert capsys.readouterr().out.count("test accuracy") == 3
+        error = error_of(capsys, "train", "logic", "--out", run, "--resume")
+        assert "the task cannot be changed in a run that goes on: it has listops" in error
+
     @pytest.mark.parametrize("flag", [["--out", "{run}"], ["--out={run}"]])
     def test_a_run_that_goes_on_knows_its_task(self, flag, run, capsys):
         assert main(["train", "--resume", *(word.format(run=run) for word in flag)]) == 0
@@ -54,14 +62,19 @@ class TestTrain:
             ("--preset listops-huge", "there are listops, listops-paper, listops-demo"),
             ("--resume", "--resume needs --out"),
             ("--out nowhere --resume", "nowhere: there is no run here"),
-            ("--out {run} --resume --epochs 9", "--epochs cannot be changed"),
-            ("--budget soon", "budget is 'soon', and must be a time such as"),
-            ("--learning-rate -1", "learning_rate is -1.0"),
+            (
+                "--out {run} --resume --epochs 9",
+                "--epochs cannot be changed in a run that goes on: it has 1; begin another run for another",
+            ),
+            ("--out {run} --resume --preset listops-paper", "--preset listops-paper: --max-depth cannot be changed"),
+            ("--out {run} --resume --model lstm", "--model cannot be changed"),
+            ("--budget soon", "--budget is 'soon', and must be a time such as"),
+            ("--learning-rate -1", "--learning-rate is -1.0"),
             ("--data.operators MAX AVG", "operators: 'AVG' is not one of MIN MAX MED SM"),
             ("--data.pool-size 10", "nothing is left to train on"),
             ("--threads 0", "--threads is 0"),
-            ("--balanced 0.5", "balanced and short_share both choose the examples: set one of them to 0"),
-            ("--hard-share 1", "hard_share is 1.0, and must be at least 0 and less than 1"),
+            ("--balanced 0.5", "--balanced and short_share both choose the examples: set one of them to 0"),
+            ("--hard-share 1", "--hard-share is 1.0, and must be at least 0 and less than 1"),
             ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
         ],

@@ -110,7 +110,9 @@ class TestParse:
 
     def test_without_a_tree(self, lstm, capsys):
         assert main(["parse", lstm, TEXT]) == 0
-        assert capsys.readouterr().out.startswith("label ")
+        said = capsys.readouterr()
+        assert said.out.startswith("label ")
+        assert said.err == "lstm knows nothing of trees: it has none of its own to draw\n"
 
     def test_reads_lines_from_standard_input(self, run):
         done = om("parse", run, "-", "--json", input=f"{TEXT}\n[MIN 1 2 ]\n[MIN 1 ?\n")
@@ -150,7 +152,7 @@ class TestParse:
         assert done.stdout.isascii()
 
 
-class TestRecommendedPointer:
+class TestRecommended:
     @pytest.fixture
     def recommending(self, run, tmp_path) -> str:
         """The tiny model with a card that recommends the hard pointer."""
@@ -169,6 +171,26 @@ class TestRecommendedPointer:
         assert main(["parse", recommending, TEXT, "--json"]) == 0
         pointer = json.loads(capsys.readouterr().out)["pointer"]
         assert {weight for row in pointer for weight in row} == {0.0, 1.0}
+
+    def test_as_many_slots_as_needed(self, recommending, tmp_path, capsys):
+        path = Path(recommending) / "config.json"
+        path.write_text(path.read_text().replace('{"pointer": "hard"}', '{"num_slots": "as needed"}'))
+        deep = "[MIN 4 [MIN 4 [MIN 4 [MIN 4 [MIN 4 7 ] ] ] ] ]"
+        data = tmp_path / "deep.tsv"
+        data.write_text(f"4\t{deep}\n4\t4\n")
+        assert main(["evaluate", recommending, "--data", str(data), "--json"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["num_slots"] == 5
+        assert printed.err == (
+            "5 slots, as the model's card recommends: 1 of 2 sequences need more than 4; "
+            "--num-slots 4 for those of training\n"
+        )
+        assert main(["parse", recommending, deep, "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["pointer"][0]) == 5
+        assert main(["evaluate", recommending, "--data", str(data), "--json", "--num-slots", "4"]) == 0
+        printed = capsys.readouterr()
+        assert json.loads(printed.out)["num_slots"] == 4
+        assert "warning" in printed.err
 
     def test_a_flag_is_followed_instead(self, recommending, capsys):
         assert main(["evaluate", recommending, "--pointer", "soft", "--json"]) == 0

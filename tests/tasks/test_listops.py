@@ -302,6 +302,7 @@ def test_tokens_read_from_a_file_are_shared(tmp_path: Path) -> None:
         ("9\t( [MAX ] )", "[MAX at token 2 has no arguments"),
         ("9\t( ( ( [MAX 2 ) 9 ) ]", "token 1, '(': this bracket is never closed"),
         ("9\t( ( [MAX 2 ) 9 ) ] )", "token 8, ']': the tree is complete, yet more follows"),
+        ("9\t[MAX 2 9 ] ( ( (", "token 2, '2': the tree is complete, yet more follows"),
         ("9\t( [MAX 2 9 ] )", "each pair of round brackets must hold two items"),
         ("9\t( ( ( ( [MAX 2 ) ) 9 ) ] )", "each pair of round brackets must hold two items"),
         ("8\t( ( ( [MAX 2 ) 9 ) ] )", "the label is 8, but the expression's value is 9"),
@@ -314,6 +315,15 @@ def test_a_bad_line_is_told_by_file_line_and_reason(tmp_path: Path, line: str, t
         read(path)
     assert str(refused.value).startswith(f"{path}:2: ")
     assert told in str(refused.value)
+
+
+def test_the_outermost_brackets_may_be_left_out(tmp_path: Path) -> None:
+    text = "( ( [MAX 2 ) ( ( ( [MIN 9 ) 4 ) ] ) ) ]"
+    path = tmp_path / "test.tsv"
+    path.write_text(f"4\t{text}\n4\t( {text} )\n", encoding="utf-8")
+    without, whole = read(path)
+    assert without == whole
+    assert whole.trees == (gold_tree(whole.sentences[0]),)
 
 
 def test_a_missing_or_empty_file_is_refused(tmp_path: Path) -> None:

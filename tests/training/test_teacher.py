@@ -2,6 +2,7 @@
 
 import dataclasses
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -87,6 +88,15 @@ def scout(monkeypatch) -> Experiment:
     return made
 
 
+def evaluate_half_way(folder: Path, seed: int) -> float:
+    """What that scout's trees were worth after half of its training."""
+    experiment = presets.PRESETS["listops-scout"]
+    experiment = dataclasses.replace(experiment, training=dataclasses.replace(experiment.training, seed=seed))
+    train(experiment, folder, Silent(), until=0.5)
+    examples = ListOps(experiment.data).splits()["validation"]
+    return evaluate(Classifier.from_pretrained(folder), examples, str, pointer="hard").accuracy
+
+
 class TestScouts:
     def test_the_best_on_validation_data_is_the_teacher(self, tmp_path, scout, monkeypatch):
         taught = []
@@ -103,6 +113,22 @@ class TestScouts:
         assert taught == [str(tmp_path / "run" / SCOUTS / str(accuracies.index(max(accuracies))))]
 
     @pytest.mark.usefixtures("scout")
+    def test_the_best_half_way_goes_on_alone(self, tmp_path, monkeypatch):
+        taught = []
+        monkeypatch.setattr(Teacher, "load", classmethod(lambda _, name, __: taught.append(name)))
+        whole = train(tiny(scouts=3), tmp_path / "whole", Silent())["scouts"]
+        half = train(tiny(scouts=3, scouts_until=0.5), tmp_path / "half", Silent())["scouts"]
+        assert [one["steps"] for one in whole] == [12] * 3
+        assert sorted(one["steps"] for one in half) == [6, 6, 12]
+        chosen = next(number for number, one in enumerate(half) if one["steps"] == 12)
+        assert taught[-1] == str(tmp_path / "half" / SCOUTS / str(chosen))
+        folders = [tmp_path / name / SCOUTS / str(chosen) for name in ("whole", "half")]
+        first, second = ((folder / "last" / "weights.safetensors").read_bytes() for folder in folders)
+        assert first == second  # as if it had never waited for the others
+        others = [one["accuracy"] for one in half if one["steps"] == 6]
+        assert evaluate_half_way(tmp_path / "again", chosen) >= max(others)
+
+    @pytest.mark.usefixtures("scout")
     def test_they_have_the_data_of_the_run_and_are_not_measured_on_its_test_set(self, tmp_path):
         train(tiny(scouts=1), tmp_path / "run", Silent())
         run, other = (RunDirectory.open(path) for path in (tmp_path / "run", tmp_path / "run" / SCOUTS / "0"))
@@ -111,9 +137,10 @@ class TestScouts:
         assert not (other.path / "result.json").exists()
 
     @pytest.mark.usefixtures("scout")
-    @pytest.mark.parametrize("stops", [(6,), (18,), (30,), (6, 30)])
-    def test_stopped_in_a_scout_or_after_it_and_resumed_to_the_same_bits(self, tmp_path, stops):
-        experiment = tiny(scouts=2)  # twelve steps each
+    @pytest.mark.parametrize("until", [1.0, 0.5])
+    @pytest.mark.parametrize("stops", [(3,), (8,), (15,), (20,), (28,), (8, 28)])
+    def test_stopped_in_a_scout_or_after_it_and_resumed_to_the_same_bits(self, tmp_path, stops, until):
+        experiment = tiny(scouts=2, scouts_until=until)  # twelve steps each, or six, six, and six of one of them
         train(experiment, tmp_path / "whole", Silent())
         taken = 0
 

@@ -87,7 +87,11 @@ def _window(arguments: ListOpsArguments) -> WindowConfig:
     low, dash, high = (arguments.lengths or "").partition("-")
     if not (low.isdecimal() and (high.isdecimal() or not dash)):
         raise InputError(f"--lengths is {arguments.lengths!r}, and must be one length or two, such as 200-300")
-    config = arguments.config
+    config, kinds = arguments.config, (ListOpsConfig, WindowConfig)
+    of_splits, of_window = ({field.name for field in dataclasses.fields(kind)} for kind in kinds)
+    for name in sorted(of_splits - of_window):
+        if getattr(config, name) != getattr(ListOpsConfig(), name):
+            raise InputError(f"--{name.replace('_', '-')} is for the three splits: with --lengths say --count")
     return WindowConfig(
         max_depth=config.max_depth,
         min_arguments=config.min_arguments,

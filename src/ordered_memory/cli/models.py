@@ -39,7 +39,8 @@ class ModelArguments:
     """Use the pointer as it is, or put all its weight on the likeliest slot; what the model's card recommends if not
     named, which is soft if the card says nothing."""
     num_slots: int | None = None
-    """Slots of the memory; those of its config if not named."""
+    """Slots of the memory; if not named those of its config, or as many as the text needs where the model's card
+    recommends that."""
 
 
 @dataclass(kw_only=True)
@@ -67,8 +68,7 @@ def evaluate(argv: Sequence[str]) -> int:
         task, config = _task_of(model)
         examples = _examples(task, config, arguments.data)
     pointer = _pointer(model, arguments.pointer)
-    options = _options(model, pointer, arguments.num_slots)
-    _warn_of_slots(model, examples, arguments.num_slots)
+    options = _options(model, pointer, _slots(model, examples, arguments.num_slots))
     _warn_of_operators(config, examples)
     _warn_of_strange_data(model, examples)
     try:
@@ -77,7 +77,7 @@ def evaluate(argv: Sequence[str]) -> int:
     except InputError as error:
         raise InputError(f"{arguments.data}: {error}" if arguments.data else str(error)) from None
     if arguments.json:
-        print(json.dumps(figures.to_dict() | ({} if pointer is None else {"pointer": pointer})))
+        print(json.dumps(figures.to_dict() | options))
     else:
         bucket = "operations" if task.name == "logic" else "tokens"
         _print_figures(figures, str(arguments.data or "its test set"), pointer, bucket)
@@ -132,16 +132,18 @@ def parse(argv: Sequence[str]) -> int:
     model = Classifier.from_pretrained(arguments.checkpoint)
     task, config = _task_of(model)
     pointer = _pointer(model, arguments.pointer)
-    options = _options(model, pointer, arguments.num_slots)
+    _options(model, pointer, arguments.num_slots)  # refused before anything is read
     from_input = arguments.text == ("-",)
     if from_input and arguments.svg is not None:
         raise InputError("--svg draws one text: give it as an argument, not by standard input")
+    if not arguments.json:
+        _tell_of_no_trees(model)
     number = 0
     lines = enumerate((tuple(line.split("\t")) for line in sys.stdin), 1) if from_input else [(0, arguments.text)]
     for number, texts in lines:
         try:
             example = _example(task, texts)
-            _warn_of_slots(model, [example], arguments.num_slots)
+            options = _options(model, pointer, _slots(model, [example], arguments.num_slots))
             _warn_of_operators(config, [example])
             _warn_of_unknown_words(model, example)
             prediction = model.predict(*example.sentences, trees=example.trees, **options)
@@ -239,20 +241,34 @@ def _options(model: Classifier, pointer: str | None, num_slots: int | None) -> d
     return given
 
 
-def _warn_of_slots(model: Classifier, examples: Sequence[Example], num_slots: int | None) -> None:
-    """Says so where a sentence's own tree is deeper than the stack."""
+def _tell_of_no_trees(model: Classifier) -> None:
+    """Says why there will be none to see."""
+    if model.encoder.trees != "latent":
+        why = "reads the trees that texts show" if model.encoder.trees == "gold" else "knows nothing of trees"
+        print(f"{model.model_name} {why}: it has none of its own to draw", file=sys.stderr)
+
+
+def _slots(model: Classifier, examples: Sequence[Example], asked: int | None) -> int | None:
+    """The number that was asked for; or, where a sentence's own tree is deeper than the stack, as many as it needs if
+    the model's card recommends that. If not, it is told. None: the model's own."""
+    from ordered_memory.classifier import AS_NEEDED
+
     own = (getattr(model.encoder_config, name, None) for name in ("test_slots", "num_slots"))
-    slots = num_slots or next(filter(None, own), None)
-    if slots is None:
-        return
+    slots = asked or next(filter(None, own), None)
     needs = [max(tree.slots_needed for tree in example.trees) for example in examples if example.trees]
-    short = sum(need > slots for need in needs)
-    if short:
-        whose = f"{short:,} of {len(needs):,} sequences need" if len(needs) > 1 else "this sequence needs"
-        print(
-            f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
-            file=sys.stderr,
-        )
+    short = sum(need > slots for need in needs) if slots else 0
+    if not short:
+        return asked
+    whose = f"{short:,} of {len(needs):,} sequences need" if len(needs) > 1 else "this sequence needs"
+    if asked is None and model.card.get("recommends", {}).get("num_slots") == AS_NEEDED:
+        told = f"{max(needs)} slots, as the model's card recommends: {whose} more than {slots}"
+        print(f"{told}; --num-slots {slots} for those of training", file=sys.stderr)
+        return max(needs)
+    print(
+        f"warning: {whose} up to {max(needs)} slots, and the memory has {slots}: ask for --num-slots {max(needs)}",
+        file=sys.stderr,
+    )
+    return asked
 
 
 def _warn_of_strange_data(model: Classifier, examples: Sequence[Example]) -> None:

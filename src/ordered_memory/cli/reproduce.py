@@ -7,15 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from ordered_memory.cli.arguments import parse_arguments, use_threads
+from ordered_memory.config.checks import parse_duration
 from ordered_memory.errors import InputError
 
-if TYPE_CHECKING:
-    from ordered_memory.training.evaluation import Evaluation
+OF_GENERALISATION = ("checkpoint", "all", "pointer", "validation")
+OF_TABLES = ("run", "budget")
 
 
 @dataclass
@@ -53,13 +54,25 @@ def reproduce(argv: Sequence[str]) -> int:
     from ordered_memory.training.loop import Interrupted
 
     use_threads(arguments.threads)
-    if arguments.all and arguments.table != "generalisation":
-        raise InputError(f"--all is of generalisation, and {arguments.table} is a table: --run trains what is missing")
+    _require_of(arguments.table, arguments)
     try:
         return _generalisation(arguments) if arguments.table == "generalisation" else _table(arguments)
     except Interrupted:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
+
+
+def _require_of(table: str, arguments: ReproduceArguments) -> None:
+    """Refuses a flag that the table would not look at."""
+    measures = table == "generalisation"
+    for flag in OF_TABLES if measures else OF_GENERALISATION:
+        if getattr(arguments, flag):
+            kind = "is measured, not trained" if measures else "is a table: --run trains what is missing"
+            raise InputError(f"--{flag} is not of {table}, which {kind}")
+    if arguments.budget is not None:
+        if not arguments.run:
+            raise InputError("--budget is how long to train: it goes with --run")
+        parse_duration(arguments.budget)
 
 
 def _table(arguments: ReproduceArguments) -> int:
@@ -124,10 +137,10 @@ def _measure(checkpoint: str, names: list[str], arguments: ReproduceArguments) -
     if model.task != "listops":
         raise InputError(f"{checkpoint}: its task is {model.task!r}, and these test sets are of ListOps")
 
-    def told(name: str, pointer: str, figures: Evaluation) -> None:
-        tree = "" if figures.f1 is None else f", F1 {100 * figures.f1:.2f}"
+    def told(name: str, pointer: str, figures: dict[str, Any]) -> None:
+        tree = "" if figures["f1"] is None else f", F1 {100 * figures['f1']:.2f}"
         way = "" if pointer == "none" else f", {pointer} pointer"
-        print(f"{name}{way}: accuracy {100 * figures.accuracy:.2f}{tree} in {figures.seconds:.1f} s", flush=True)
+        print(f"{name}{way}: accuracy {100 * figures['accuracy']:.2f}{tree} in {figures['seconds']:.1f} s", flush=True)
 
     for name in names:
         if too_long(model.model_name, name):
@@ -142,7 +155,7 @@ def _measure(checkpoint: str, names: list[str], arguments: ReproduceArguments) -
         return
     path = arguments.results / "listops" / result_name(checkpoint, model)
     measure_into(path, model, fitting, told, pointers)
-    print(f"written to {path}")
+    print(f"kept in {path}")
 
 
 @dataclass
@@ -155,7 +168,7 @@ def models(argv: Sequence[str]) -> int:
     """List the systems that --model takes: what they are, which trees they use, and their papers."""
     arguments = parse_arguments(ModelsArguments, argv, "models", models.__doc__)
 
-    from ordered_memory.models import describe_models, models_table
+    from ordered_memory.models import describe_models, models_table, shipped_lines
 
-    print(json.dumps(describe_models()) if arguments.json else models_table())
+    print(json.dumps(describe_models()) if arguments.json else f"{models_table()}\n\n{shipped_lines()}")
     return 0

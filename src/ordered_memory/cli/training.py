@@ -20,6 +20,7 @@ from ordered_memory.presets import GOLD_TREES, PRESETS, preset
 from ordered_memory.tasks import TASKS
 from ordered_memory.tasks.files import Files
 from ordered_memory.tasks.files_data import FilesConfig
+from ordered_memory.vectors import AUTO
 
 TASK_HELP = "The task to learn; each has flags of its own. files is your own data: om train files --help."
 
@@ -56,11 +57,12 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(result))
         return 0
-    test = result["test"]
+    test, hard = result["test"], result["hard_pointer"]
     texts = " ".join(["TEXT"] * task.sentences)
     console.print(
         f"test accuracy {100 * test['accuracy']:.2f}"
         + ("" if test["f1"] is None else f", F1 {100 * test['f1']:.2f}")
+        + (f", with a hard pointer {100 * hard['test']['accuracy']:.2f}," if hard else "")
         + f" on {test['n']:,} examples (majority class {100 * result['majority']:.2f}), "
         f"after {result['position']['step']:,} steps in {duration(result['position']['seconds'])}",
         highlight=False,
@@ -79,10 +81,9 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     # A word after a flag may be a preset of the same name, not the task.
     words = (word for place, word in enumerate(argv) if word in TASKS and argv[place - 1 : place] != ["--preset"])
     task = next(words, None)
-    if task is None and "--resume" in argv and (folder := peek(argv, "--out")):  # the run knows its task
-        from ordered_memory.training.run_directory import RunDirectory
-
-        task = RunDirectory.open(Path(folder)).experiment().task
+    own = _own_settings(argv)
+    if task is None and own is not None:  # the run knows its task
+        task = own.task
         argv = [task, *argv]
     task = task or "listops"
     argv = _with_prefixes(argv, TASKS[task].config_type)
@@ -91,15 +92,21 @@ def _train_arguments(argv: Sequence[str]) -> Any:
         close = difflib.get_close_matches(model, ENCODER_CONFIGS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(ENCODER_CONFIGS)}"
         raise InputError(f"--model {model}: no such model; {hint}")
+    if own is not None:
+        for flag, value, settled in (("the task", task, own.task), ("--model", model, own.model)):
+            if value not in (None, settled):
+                raise _unchangeable(flag, settled)
     if path := peek(argv, "--config"):
         if peek(argv, "--preset"):
             raise InputError("--config and --preset both give settings to start from: name one of them")
         base = Experiment.from_dict(atomic.read_json(Path(path)), path)
-        for flag, value, own in (("--model", model, base.model), ("task", task, base.task)):
-            if value is not None and value != own:
-                raise InputError(f"{path} is for {own}, and {flag} says {value}: name one or the other")
+        for flag, value, its_own in (("--model", model, base.model), ("task", task, base.task)):
+            if value is not None and value != its_own:
+                raise InputError(f"{path} is for {its_own}, and {flag} says {value}: name one or the other")
+    elif own is not None and not peek(argv, "--preset"):
+        base = own
     else:
-        base = preset(task, peek(argv, "--preset"), model or "ordered-memory")
+        base = preset(task, peek(argv, "--preset"), model or (own.model if own else "ordered-memory"))
     kind = dataclasses.make_dataclass(
         "train",
         [
@@ -156,6 +163,31 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     return arguments
 
 
+def _own_settings(argv: Sequence[str]) -> Experiment | None:
+    """Those of the run that is to go on, if one is."""
+    if "--resume" not in argv or not (folder := peek(argv, "--out")):
+        return None
+    from ordered_memory.training.run_directory import RunDirectory
+
+    return RunDirectory.open(Path(folder)).experiment()
+
+
+def _require_unchanged(asked: Experiment, own: Experiment, argv: Sequence[str]) -> None:
+    """A run that goes on may be given its own settings once more, and no other ones."""
+    start = next((f"{flag} {value}: " for flag in ("--preset", "--config") if (value := peek(argv, flag))), "")
+    for part in ("data", "encoder", "classifier", "training"):
+        given, settled = getattr(asked, part), getattr(own, part)
+        for field in dataclasses.fields(settled):
+            value, its_own = getattr(given, field.name), getattr(settled, field.name)
+            # What a preset leaves open the run has settled.
+            if value not in (None, AUTO, its_own):
+                raise _unchangeable(f"{start}--{field.name.replace('_', '-')}", its_own)
+
+
+def _unchangeable(flag: str, value: Any) -> InputError:
+    return InputError(f"{flag} cannot be changed in a run that goes on: it has {value}; begin another run for another")
+
+
 def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
     """Flags of the data may be written without their prefix, `--split A`, where no other group has that name."""
     short = _flags(data) - _taken()
@@ -185,19 +217,16 @@ def _flags(kind: type) -> set[str]:
 
 def _experiment(arguments: Any, argv: Sequence[str]) -> tuple[Experiment, Path]:
     """What to train and where; a resumed run takes its own config, and no other setting beside it."""
-    if arguments.resume:
-        from ordered_memory.training.run_directory import RunDirectory
-
-        if arguments.out is None:
-            raise InputError("--resume needs --out, the directory of the run to go on with")
-        for flag in (word.split("=")[0] for word in argv if word.startswith("--")):
-            if flag not in ("--resume", "--out", "--threads", "--json", "--model", "--data-dir"):
-                raise InputError(f"{flag} cannot be changed in a run that goes on: its own config.json holds")
-        experiment = RunDirectory.open(arguments.out).experiment()
-        return experiment, arguments.out
     experiment = Experiment(
         arguments.task, arguments.model, arguments.data, arguments.encoder, arguments.classifier, arguments.training
     )
+    if arguments.resume:
+        if (own := _own_settings(argv)) is None:
+            raise InputError("--resume needs --out, the directory of the run to go on with")
+        if experiment.data != own.data:
+            experiment = dataclasses.replace(experiment, data=TASKS[own.task](experiment.data).config)
+        _require_unchanged(experiment, own, argv)
+        return own, arguments.out
     if experiment.model in GOLD_TREES and isinstance(experiment.data, FilesConfig) and not experiment.data.gold_trees:
         raise InputError(
             f"--model {experiment.model} reads gold trees: write the texts in brackets, ( ( the cat ) sat ), and say "

@@ -78,6 +78,8 @@ class TrainingConfig:
     scouts: int = 0
     """Small models that look for the trees first, each a run of its own inside this one, by the preset TASK-scout. The
     pointer is shown the trees of the one that is best on validation data with a hard pointer. For ordered-memory."""
+    scouts_until: float = 1.0
+    """Share of their training to which all scouts go; from there on the best alone. For ordered-memory."""
     teacher: str | None = None
     """A trained ordered-memory whose trees the pointer is shown in the place of scouts': a run, a checkpoint, or a
     shipped name. For ordered-memory."""
@@ -132,7 +134,7 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs", "scouts"):
             require_not_negative(name, getattr(self, name))
-        for name in ("balanced", "teacher_until"):
+        for name in ("balanced", "teacher_until", "scouts_until"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"{name} is {value}, and must be at least 0 and at most 1")
         require(

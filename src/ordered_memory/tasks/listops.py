@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
@@ -78,6 +79,16 @@ class ListOpsConfig(Grammar):
             if (limit := getattr(self, name)) is not None:
                 require_at_least(1, **{name: limit})
 
+    @property
+    def validation_from(self) -> int:
+        """Where in the pool the validation set begins: what comes before it is there to train on."""
+        return self.pool_size - self.test_size - self.validation_size
+
+    @property
+    def drawn_to_train(self) -> int:
+        """How many examples the training set has before any is dropped for its length."""
+        return self.validation_from if self.train_size is None else self.train_size
+
 
 @dataclass(frozen=True)
 class WindowConfig(Grammar):
@@ -138,8 +149,7 @@ class ListOps:
 
     def sentence(self, text: str) -> tuple[tuple[str, ...], Tree]:
         """The tokens of an expression, round brackets dropped, and its gold tree."""
-        tokens = VOCABULARY.tokenise(text)
-        return tokens, gold_tree(tokens)
+        return _expression(text)
 
     def read(self, path: Path) -> list[Example]:
         """See the function `read`."""
@@ -148,11 +158,10 @@ class ListOps:
 
 @lru_cache(maxsize=1)  # a demo of two models and its report ask five times, for seconds each
 def _splits(config: ListOpsConfig) -> dict[Split, tuple[Example, ...]]:
-    test_from = config.pool_size - config.test_size
-    validation_from = test_from - config.validation_size
-    train_size = validation_from if config.train_size is None else config.train_size
-    pool = draw_pool(config, config.pool_size, config.seed, further=max(0, train_size - validation_from))
-    train = (pool[:validation_from] + pool[config.pool_size :])[:train_size]
+    validation_from, test_from = config.validation_from, config.validation_from + config.validation_size
+    further = max(0, config.drawn_to_train - validation_from)
+    pool = draw_pool(config, config.pool_size, config.seed, further)
+    train = (pool[:validation_from] + pool[config.pool_size :])[: config.drawn_to_train]
     return {
         "train": _examples(train, config.train_max_length),
         "validation": _examples(pool[validation_from:test_from], config.train_max_length),
@@ -226,7 +235,8 @@ def _value(tokens: Iterable[str]) -> int:
 
 
 def read(path: Path) -> list[Example]:
-    """Examples from a file of lines `label TAB expression`, with the official files' round brackets or without.
+    """Examples from a file of lines `label TAB expression`, with the official files' round brackets, with all of them
+    but the outermost pair, or without any.
 
     The gold tree is the one the round brackets show, else the operators'. A label that is not the value is refused.
     """
@@ -240,18 +250,30 @@ def _parse_line(line: str) -> Example:
     label, text = columns
     if label not in _NUMBERS:
         raise InputError(f"the label is {label!r}, and must be a digit from 0 to 9")
+    tokens, tree = _expression(text)
+    if (value := _value(tokens)) != _NUMBERS[label]:
+        raise InputError(f"the label is {label}, but the expression's value is {value}")
+    return Example((tokens,), DIGITS[value], (tree,))
+
+
+def _expression(text: str) -> tuple[Tokens, Tree]:
+    """The tokens of an expression and its tree: the one that round brackets show, else the operators'."""
     pieces = split_words(text)
     positions = [position for position, piece in enumerate(pieces, 1) if piece not in VOCABULARY.ignored]
     tokens = tuple(_SAME.get(pieces[position - 1], pieces[position - 1]) for position in positions)
     check(tokens, positions)
-    if (value := _value(tokens)) != _NUMBERS[label]:
-        raise InputError(f"the label is {label}, but the expression's value is {value}")
     if len(tokens) == len(pieces):
-        return _example(tokens)
-    tree = Tree.from_brackets(text)
+        return tokens, Tree(tokens, one_by_one(tokens, FUNCTIONS, END))
+    tree = Tree.from_brackets(f"( {text} )" if _lacks_outermost(pieces) else text)
     if not tree.is_binary:
         raise InputError("each pair of round brackets must hold two items; or leave out all round brackets")
-    return Example((tokens,), DIGITS[value], (Tree(tokens, tree.spans),))
+    return tokens, Tree(tokens, tree.spans)
+
+
+def _lacks_outermost(pieces: Sequence[str]) -> bool:
+    """Whether round brackets are balanced, and no pair of them holds the whole."""
+    opened = list(accumulate((piece == "(") - (piece == ")") for piece in pieces))
+    return min(opened) == opened[-1] == 0 and 0 in opened[:-1]
 
 
 def write(path: Path, examples: Iterable[Example]) -> None:

@@ -35,7 +35,7 @@ from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.optimisation import leads, learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import CONFIG, RESULT, Position, RunDirectory
-from ordered_memory.training.teacher import SCOUTS, Scout, Teacher
+from ordered_memory.training.teacher import SCOUTS, Scout, Teacher, best_of
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
 
@@ -50,13 +50,14 @@ def train(
     progress: Progress,
     resume: bool = False,
     task: Task | None = None,
-    measured: bool = True,
+    until: float | None = None,
 ) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
     With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
-    never stopped. A `task` that is made already, from the experiment's data, is taken as it is. A run that is not to be
-    `measured` stops short of the test set: what it returns has its position only.
+    never stopped. A `task` that is made already, from the experiment's data, is taken as it is. It goes as far as to
+    the share `until` of the training, if one is given, and then stops short of the test set: what it returns has its
+    position only.
     """
     if resume:
         experiment = RunDirectory.open(folder).experiment()
@@ -72,7 +73,8 @@ def train(
     scouts = scouts_of(experiment)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
-        found = send_scouts(scouts, folder / SCOUTS, progress, task, splits["validation"])
+        ahead = experiment.training.scouts_until
+        found = send_scouts(scouts, ahead, folder / SCOUTS, progress, task, splits["validation"])
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task, vectors)
         try:
@@ -90,10 +92,10 @@ def train(
                 native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
                 with _signals_asked() as asked:
-                    run.until_done(asked)
+                    run.until_done(asked, 1.0 if until is None else until)
             finally:
                 progress.stop()  # however it ended, the terminal is given back
-        return run.finish() if measured else {"position": dataclasses.asdict(run.position)}
+        return run.finish() if until is None else {"position": dataclasses.asdict(run.position)}
 
 
 def scouts_of(experiment: Experiment) -> list[Experiment]:
@@ -110,17 +112,32 @@ def scouts_of(experiment: Experiment) -> list[Experiment]:
 
 
 def send_scouts(
-    scouts: Sequence[Experiment], folder: Path, progress: Progress, task: Task, validation: Sequence[Example]
+    scouts: Sequence[Experiment],
+    until: float,
+    folder: Path,
+    progress: Progress,
+    task: Task,
+    validation: Sequence[Example],
 ) -> list[Scout]:
-    """Trains them one after the other, or goes on with them, and measures what their trees are worth."""
-    found = []
-    for number, scout in enumerate(scouts):
-        path = folder / str(number)
-        progress.tell(f"scout {number + 1} of {len(scouts)}: a small model looks for the trees")
-        position = train(scout, path, progress, resume=(path / CONFIG).exists(), task=task, measured=False)["position"]
+    """Trains them one after the other, or goes on with them, and measures what their trees are worth. All go as far as
+    to that share of their training, and from there on the best alone."""
+
+    def go(number: int, until: float) -> Scout:
+        scout, path = scouts[number], folder / str(number)
+        resume = (path / CONFIG).exists()
+        position = train(scout, path, progress, resume, task, until)["position"]
         # With a hard pointer, for that gives the trees it would show. A soft one may be right by a blur.
         accuracy = evaluate(Classifier.from_pretrained(path), validation, task.bucket, pointer="hard").accuracy
-        found.append(Scout(path, scout.training.seed, accuracy, position["seconds"]))
+        return Scout(path, scout.training.seed, accuracy, position["step"], position["seconds"])
+
+    found = []
+    for number in range(len(scouts)):
+        progress.tell(f"scout {number + 1} of {len(scouts)}: a small model looks for the trees")
+        found.append(go(number, until))
+    if found and until < 1:
+        number = found.index(best_of(found))
+        progress.tell(f"scout {number + 1} of {len(scouts)} has the best trees so far, and goes on")
+        found[number] = go(number, 1.0)
     return found
 
 
@@ -163,7 +180,7 @@ class _Run:
             raise InputError(f"pointer_until is set, and {experiment.model} has no pointer: set it to 0")
         teacher = self.config.teacher
         if scouts:
-            teacher = str(max(scouts, key=lambda scout: scout.accuracy).path)
+            teacher = str(best_of(scouts).path)
         self.teacher = Teacher.load(teacher, model) if teacher is not None else None
         self.position = Position()
         self.commit = commit()  # of the code that runs: the source tree may change while it does
@@ -178,16 +195,17 @@ class _Run:
             return min(1.0, self.position.seconds / budget)
         return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch))
 
-    def until_done(self, asked: list[int]) -> None:
-        """Trains until the epochs or the budget are used up, or validation accuracy says that it is enough."""
+    def until_done(self, asked: list[int], until: float = 1.0) -> None:
+        """Trains until that share of the epochs or the budget is used up, or validation accuracy says that it is
+        enough."""
         position, config = self.position, self.config
         position.begin_part(self.commit, torch.get_num_threads())
         self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
-        while not position.finished:
+        while not position.finished and self.share_done < until:
             batches = self.batches(position.epoch)
-            while position.batch < len(batches) and not position.finished:
+            while position.batch < len(batches) and not position.finished and self.share_done < until:
                 if self.follows_the_clock and position.batch % POOL == 0:
                     batches = self.batches(position.epoch)
                 self.step(batches[position.batch])
@@ -195,17 +213,26 @@ class _Run:
                 self.progress.step(position, self.share_done)
                 every = config.evaluate_every or len(batches)
                 due = position.batch == len(batches) if not config.evaluate_every else position.step % every == 0
-                if due or self.share_done >= 1:
+                reached = self.share_done >= until
+                if due or reached:
                     self.evaluate()
                     position.seconds = time.perf_counter() - began
                     position.finished = self.share_done >= 1 or self.enough()
+                    if position.finished and self.share_done < 1:
+                        self.progress.tell(self.why_enough())
                 stop = bool(asked)
-                if due or stop or position.finished or time.perf_counter() - saved > config.checkpoint_seconds:
+                if (
+                    due
+                    or stop
+                    or reached
+                    or position.finished
+                    or time.perf_counter() - saved > config.checkpoint_seconds
+                ):
                     self.directory.save_last(self.model, self.optimiser, position)
                     saved = time.perf_counter()
                 if stop and not position.finished:
                     raise Interrupted
-            if not position.finished:
+            if position.batch == len(batches) and not position.finished:
                 position.epoch, position.batch = position.epoch + 1, 0
 
     @property
@@ -330,6 +357,11 @@ class _Run:
         """Whether validation accuracy is where it should be, or has stood still for too long."""
         patience = self.config.early_stop
         return self.position.best_accuracy > self.config.stop_at or 0 < patience <= self.position.since_best
+
+    def why_enough(self) -> str:
+        if self.position.best_accuracy > self.config.stop_at:
+            return f"enough: validation accuracy is above {100 * self.config.stop_at:g} (--stop-at)"
+        return f"enough: validation accuracy has not risen for {self.config.early_stop} evaluations (--early-stop)"
 
     def finish(self) -> dict[str, Any]:
         """Measures the best model on the test set, and on further ones that the task has, once."""

@@ -1,5 +1,6 @@
 """A trained model that shows its trees to another one; and scouts, of whom the best becomes such a teacher."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,19 @@ class Scout:
     seed: int
     accuracy: float
     """On validation data, with a hard pointer."""
+    steps: int
+    """How far it went: the best may have gone on alone."""
     seconds: float
 
     def figures(self) -> dict[str, Any]:
         """What a result tells of it."""
-        return {"seed": self.seed, "accuracy": self.accuracy, "seconds": self.seconds}
+        return {"seed": self.seed, "accuracy": self.accuracy, "steps": self.steps, "seconds": self.seconds}
+
+
+def best_of(scouts: Sequence[Scout]) -> Scout:
+    """The one with the best trees, among those that went furthest: whoever was chosen to go on stays chosen, also if
+    the run was stopped meanwhile."""
+    return max(scouts, key=lambda scout: (scout.steps, scout.accuracy))
 
 
 class Teacher:
