@@ -177,23 +177,14 @@ class Tree:
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
         """(T,): for each token, in how many of its ancestors it lies in the right child. Binary trees only."""
-        return _right_depths(self.spans, self.splits)
+        count = len(self.spans) + 2  # one more than there are tokens
+        change = np.bincount(self.splits, minlength=count) - np.bincount(self.spans[:, 1], minlength=count)
+        return np.cumsum(change)[:-1]
 
     @property
     def slots_needed(self) -> int:
         """How many slots Ordered Memory needs to build exactly this tree. Binary trees only."""
         return max(1, int(self.right_depths.max()))
-
-
-def right_depths(spans: Spans) -> NDArray[np.int64]:
-    """`Tree.right_depths` of a binary tree that is given by its spans alone, in preorder."""
-    return _right_depths(spans, _splits(spans))
-
-
-def _right_depths(spans: Spans, splits: NDArray[np.int32]) -> NDArray[np.int64]:
-    count = len(spans) + 2  # one more than there are tokens
-    change = np.bincount(splits, minlength=count) - np.bincount(spans[:, 1], minlength=count)
-    return np.cumsum(change)[:-1]
 
 
 def _splits(spans: Spans) -> NDArray[np.int32]:
@@ -356,9 +347,10 @@ def balanced(tokens: Sequence[str]) -> Tree:
     return _cut(tokens, lambda start, end: (start + end) // 2)
 
 
-def random_tree(tokens: Sequence[str], rng: np.random.Generator) -> Tree:
-    """Every node is cut at a place drawn uniformly."""
-    draws = iter(rng.random(len(tokens)).tolist())  # all at once: a call for each node is slow
+def random_tree(tokens: Sequence[str], rng: np.random.Generator, lean: float = 1.0) -> Tree:
+    """Every node is cut at a place drawn uniformly; with a `lean` of more than 1 nearer to its start, so that the tree
+    leans to the right."""
+    draws = iter((rng.random(len(tokens)) ** lean).tolist())  # all at once: a call for each node is slow
     return _cut(tokens, lambda start, end: start + 1 + int(next(draws) * (end - start - 1)))
 
 

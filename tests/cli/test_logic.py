@@ -15,8 +15,6 @@ TINY = [
     "1500",
     "--epochs",
     "1",
-    "--scouts",
-    "0",
     "--hidden-size",
     "8",
     "--embedding-size",

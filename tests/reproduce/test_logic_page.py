@@ -148,13 +148,3 @@ def test_the_summary_has_the_main_rows(tmp_path: Path) -> None:
     assert lines[3][-1] == "90.0±7.1"
     assert lines[4][1:] == ["not run"] * 7
     assert "Ordered Memory 2m30s on 2 threads, seed 0 1" in summary(tmp_path)
-
-
-def test_scouts_are_told_and_their_time_counts(tmp_path: Path) -> None:
-    scouts = [{"seed": seed, "accuracy": accuracy, "seconds": 60.0} for seed, accuracy in ((3, 0.8), (4, 0.9))]
-    write(tmp_path, "ordered-memory", result(0.97, 0.8, seed=1, scouts=scouts))
-    write(tmp_path, "lstm", result(0.9))
-    text = page(tmp_path)
-    assert line(text, "Ordered Memory, seed 1", "The scouts") == ["3 4", "80.0 90.0", "2m00s"]
-    assert "LSTM" not in text.split("## The scouts")[1].split("\n## ")[0]
-    assert line(text, "Ordered Memory", "The runs")[4] == "5m20s"

@@ -51,13 +51,7 @@ def everything_that_lasts(run: Path) -> dict[str, Any]:
     for name in ("config.json", "best/config.json", "last/config.json"):
         found[name] = (run / name).read_bytes()
     result = json.loads((run / "result.json").read_text())
-    for part in (
-        result["validation"],
-        result["test"],
-        *result["hard_pointer"].values(),
-        result["position"],
-        *result["scouts"],
-    ):
+    for part in (result["validation"], result["test"], *result["hard_pointer"].values(), result["position"]):
         part["seconds"] = None
     found["result.json"] = result
     return found

@@ -15,7 +15,7 @@ from ordered_memory.tasks.listops import VOCABULARY
 from ordered_memory.training.batching import (
     POOL,
     Dataset,
-    early_batches,
+    balanced_batches,
     epoch_batches,
     evaluation_batches,
     mixed_batches,
@@ -241,49 +241,25 @@ class TestOfLikeLength:
         assert means != sorted(means)
 
 
-class TestEarlyBatches:
-    def draw(self, batches, labels, short=None, seed=0, epoch=0, only_short=0, balanced=0):
-        short = np.ones(len(labels), dtype=bool) if short is None else short
-        return early_batches(batches, labels, short, seed, epoch, only_short, balanced)
-
+class TestBalancedBatches:
     def test_each_label_comes_as_often_as_any_other(self):
         labels = np.repeat([0, 1, 4], [900, 90, 10])
         batches = epoch_batches(np.ones(1000, dtype=np.int64), 50, seed=0, epoch=0)
-        drawn = labels[np.concatenate(self.draw(batches, labels, balanced=len(batches)))]
+        drawn = labels[np.concatenate(balanced_batches(batches, labels, 0, 0, len(batches)))]
         shares = [np.mean(drawn == label) for label in (0, 1, 4)]
         assert shares == pytest.approx([1 / 3] * 3, abs=0.06)
 
-    @pytest.mark.parametrize("counts", [{"balanced": 2}, {"only_short": 2}, {"only_short": 1, "balanced": 2}])
-    def test_so_many_of_the_first_batches_and_no_others(self, counts):
+    def test_so_many_of_the_first_batches_and_no_others(self):
         labels = np.arange(100) % 7
         batches = epoch_batches(np.ones(100, dtype=np.int64), 30, seed=0, epoch=0)
-        found = self.draw(batches, labels, **counts)
+        found = balanced_batches(batches, labels, 0, 0, 2)
         assert [len(batch) for batch in found] == [len(batch) for batch in batches]
         assert [new is old for new, old in zip(found, batches, strict=True)] == [False, False, True, True]
-
-    @pytest.mark.parametrize("balanced", [0, 10])
-    def test_short_examples_are_alone_at_first(self, balanced):
-        labels, short = np.repeat([0, 1], [900, 100]), np.arange(1000) % 4 == 0
-        batches = epoch_batches(np.ones(1000, dtype=np.int64), 50, seed=0, epoch=0)
-        found = self.draw(batches, labels, short, only_short=10, balanced=balanced)
-        assert short[np.concatenate(found[:10])].all()
-        assert not short[np.concatenate(found[10:])].all()
-        rare = labels[np.concatenate(found[:10])].mean()
-        assert rare == pytest.approx(0.5 if balanced else 0.1, abs=0.07)
-
-    def test_a_label_that_no_short_example_has_is_not_drawn(self):
-        labels = np.array([0, 0, 1, 1, 2, 2])
-        found = self.draw([np.arange(6)] * 9, labels, labels < 2, only_short=9, balanced=9)
-        assert set(labels[np.concatenate(found)]) == {0, 1}
-
-    def test_there_must_be_short_ones(self):
-        with pytest.raises(InputError, match="no training example is as short"):
-            self.draw([np.arange(4)], np.zeros(4, dtype=int), np.zeros(4, dtype=bool), only_short=1)
 
     def test_seed_and_epoch_fix_them(self):
         labels, batches = np.arange(100) % 7, epoch_batches(np.ones(100, dtype=np.int64), 30, seed=0, epoch=0)
         draws = [
-            np.concatenate(self.draw(batches, labels, seed=seed, epoch=epoch, balanced=4))
+            np.concatenate(balanced_batches(batches, labels, seed, epoch, 4))
             for seed, epoch in ((0, 0), (0, 0), (1, 0), (0, 1))
         ]
         assert [draws[0].tolist() == draw.tolist() for draw in draws] == [True, True, False, False]

@@ -66,10 +66,10 @@ class TestBatches:
     @pytest.mark.usefixtures("quick_clock")
     def test_labels_are_drawn_evenly_at_first(self, tmp_path, monkeypatch, budget):
         told = []
-        early = loop.early_batches
+        early = loop.balanced_batches
         monkeypatch.setattr(loop, "POOL", 2)
         monkeypatch.setattr(
-            loop, "early_batches", lambda *given: told.append(given[-1] / len(given[0])) or early(*given)
+            loop, "balanced_batches", lambda *given: told.append(given[-1] / len(given[0])) or early(*given)
         )
         train(tiny(epochs=4, budget=budget, balanced=0.375), tmp_path / "run", Silent())
         if budget is None:

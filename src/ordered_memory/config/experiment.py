@@ -9,6 +9,16 @@ from ordered_memory.config.encoders import ENCODER_CONFIGS, OrderedMemoryConfig
 from ordered_memory.config.reading import from_dict
 from ordered_memory.tasks import TASKS
 
+FORMER = {
+    "short_until": 0.0,
+    "hard_from": 0.0,
+    "scouts": 0,
+    "scouts_until": 1.0,
+    "teacher": None,
+    "teacher_until": 1.0,
+}
+"""Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
+
 
 @dataclass(frozen=True)
 class ClassifierConfig:
@@ -67,24 +77,20 @@ class TrainingConfig:
     all epochs. 0: it stays."""
     balanced: float = 0.0
     """Share of the training, from its start, in which each label is drawn as often as any other."""
-    short_until: float = 0.0
-    """Share of the training, from its start, that reads short examples only."""
+    random_until: float = 0.0
+    """Share of the training, from its start, in which all but the pointer learns alone, from short examples along
+    random trees: what words and phrases mean, whatever the tree. For ordered-memory."""
+    random_lean: float = 1.0
+    """How far random trees lean to the right: 1 not at all, and the more the further."""
     pointer_until: float = 0.0
-    """From there to this share of the training the pointer learns alone: it begins anew, all else is held, and then
-    follows slowly, over as long again. The pointer's rate stays higher than the rest's. For ordered-memory."""
-    hard_from: float = 0.0
-    """Share of the training after which --hard-share begins: a hard pointer does not learn, and before its trees are
-    found they are lost by what the rest learns meanwhile. For ordered-memory."""
-    scouts: int = 0
-    """Small models that look for the trees first, each a run of its own inside this one, by the preset TASK-scout. The
-    pointer is shown the trees of the one that is best on validation data with a hard pointer. For ordered-memory."""
-    scouts_until: float = 1.0
-    """Share of their training to which all scouts go; from there on the best alone. For ordered-memory."""
-    teacher: str | None = None
-    """A trained ordered-memory whose trees the pointer is shown in the place of scouts': a run, a checkpoint, or a
-    shipped name. For ordered-memory."""
-    teacher_until: float = 1.0
-    """Share of the training, from its start, in which the pointer is shown trees; then it may find better ones."""
+    """From there to this share of the training the pointer learns alone, and all else is held. For ordered-memory."""
+    turns_until: float = 0.0
+    """From there to this share steps take turns: with a soft pointer it alone learns, along the trees of a hard one all
+    the rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of
+    the first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
+    ordered-memory."""
+    pointer_rate: float = 1.0
+    """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3
@@ -119,36 +125,31 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**64, f"seed is {self.seed}, and must be at least 0 and less than 2**64")
-        for name in ("epochs", "batch_size", "learning_rate", "epsilon", "clip", "halve_after", "short_length"):
-            require_positive(name, getattr(self, name))
         for name in (
-            "beta1",
-            "beta2",
-            "warmup",
-            "short_share",
-            "short_until",
-            "pointer_until",
-            "hard_from",
-            "dropout_from",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "epsilon",
+            "clip",
+            "halve_after",
+            "short_length",
+            "pointer_rate",
         ):
+            require_positive(name, getattr(self, name))
+        for name in ("beta1", "beta2", "warmup", "short_share", "random_until", "dropout_from"):
             require_rate(name, getattr(self, name))
-        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs", "scouts"):
+        for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
-        for name in ("balanced", "teacher_until", "scouts_until"):
+        for name in ("balanced", "pointer_until", "turns_until"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"{name} is {value}, and must be at least 0 and at most 1")
+        require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")
+        for name, before in (("pointer_until", "random_until"), ("turns_until", "pointer_until")):
+            share, least = getattr(self, name), getattr(self, before)
+            require(share == 0 or share >= least, f"{name} is {share}, and must be 0 or at least {before}, {least}")
         require(
-            not (self.scouts and self.teacher),
-            "scouts find a teacher, and one is named: leave one of them out, scouts by 0",
-        )
-        for name in ("balanced", "short_until"):
-            require(
-                not (getattr(self, name) and self.short_share),
-                f"{name} and short_share both choose the examples: set one of them to 0",
-            )
-        require(
-            self.pointer_until == 0 or self.pointer_until > self.short_until,
-            f"pointer_until is {self.pointer_until}, and must be 0 or more than short_until, {self.short_until}",
+            not (self.balanced and self.short_share),
+            "balanced and short_share both choose the examples: set one of them to 0",
         )
         if self.budget is not None:
             parse_duration(self.budget)
@@ -183,4 +184,10 @@ class Experiment:
             require(known_name, f"{where}: {name} is {given!r}, and must be one of {', '.join(known)}")
         parts = {"data": TASKS[task].config_type, "encoder": ENCODER_CONFIGS[model]}
         own_defaults: dict[str, Any] = {name: {} for name in parts}  # of this task and model, not those of the class
+        training = values.get("training")
+        if isinstance(training, dict):
+            for name in FORMER.keys() & training.keys():
+                told = f"{where}: training: {name} is {training[name]!r}: this version has no such setting any more"
+                require(training[name] == FORMER[name], told)
+            values = values | {"training": {name: training[name] for name in training if name not in FORMER}}
         return from_dict(cls, own_defaults | values, where, parts)

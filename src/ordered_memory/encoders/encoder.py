@@ -48,14 +48,14 @@ class Encoder(nn.Module, ABC):
     padded: ClassVar[bool] = True
     """Whether a short row costs as much as the longest of its batch, so that rows of like length belong together."""
     output_size: int
-    soft_only: bool = False
-    """Whether each training step must teach the pointer, where the encoder has one: a hard one does not."""
+    hard: bool = False
+    """Whether this training step takes a hard pointer, where the encoder has one: it does not learn then."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         """(time, batch, size), padded, each row's length, and for an encoder that needs them each row's gold tree.
 
-        An encoder that induces trees may be shown some in training; it then learns to find them.
+        An encoder that induces trees may be given some in training, and then composes along them.
         """
 
     @abstractmethod
@@ -69,7 +69,3 @@ class Encoder(nn.Module, ABC):
     def is_pointer(self, name: str) -> bool:
         """Whether the parameter of that name serves to find the tree, and not to compose along it."""
         return False
-
-    def reset_pointer(self) -> None:
-        """Draws the parameters anew that serve to find the tree."""
-        raise NotImplementedError(f"{type(self).__name__} has no pointer")

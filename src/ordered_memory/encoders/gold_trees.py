@@ -6,7 +6,7 @@ whole schedule is a sort, and memory and time grow with the number of nodes, how
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -72,6 +72,28 @@ def _joined(
     return rows, begins[rows], starts + begins[of_node], ends + begins[of_node]
 
 
+def compose_along(
+    trees: Sequence[Spans] | None,
+    embedded: Tensor,
+    lengths: Tensor,
+    leaf: Callable[[Tensor], Tensor],
+    compose: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """The root of each row's tree, given what a leaf is and how two nodes become one."""
+    plan = schedule(trees, lengths.tolist())
+    tokens = embedded.flatten(0, 1).index_select(0, plan.leaves.to(embedded.device))
+    nodes: Tensor | None = None
+    for leaves, order in zip(torch.split(leaf(tokens), plan.sizes), plan.orders, strict=True):
+        if nodes is None:  # the deepest level is all leaves
+            level = leaves
+        else:
+            left, right = nodes.view(len(nodes) // 2, 2, -1).unbind(1)
+            level = torch.cat((compose(left, right), leaves))
+        nodes = level.index_select(0, order.to(level.device))
+    assert nodes is not None  # a row has at least one token
+    return nodes
+
+
 class GoldTreeEncoder(Encoder):
     """Composes each sentence along its gold tree; what a leaf is and how two become one is the subclass's."""
 
@@ -87,18 +109,8 @@ class GoldTreeEncoder(Encoder):
         """The parents of two nodes each; all are (nodes, size of a node)."""
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        plan = schedule(trees, lengths.tolist())
-        tokens = embedded.flatten(0, 1).index_select(0, plan.leaves.to(embedded.device))
-        nodes: Tensor | None = None
-        for leaves, order in zip(torch.split(self.leaf(tokens), plan.sizes), plan.orders, strict=True):
-            if nodes is None:  # the deepest level is all leaves
-                level = leaves
-            else:
-                left, right = nodes.view(len(nodes) // 2, 2, -1).unbind(1)
-                level = torch.cat((self.compose(left, right), leaves))
-            nodes = level.index_select(0, order.to(level.device))
-        assert nodes is not None  # a row has at least one token
-        return Encoding(nodes[:, : self.output_size])
+        roots = compose_along(trees, embedded, lengths, self.leaf, self.compose)
+        return Encoding(roots[:, : self.output_size])
 
     def parse(  # type: ignore[override]
         self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.memory import OrderedMemory, Pointer, reset_parameters
-from ordered_memory.trees import Spans, induce_spans, right_depths
+from ordered_memory.encoders.gold_trees import compose_along
+from ordered_memory.memory import OrderedMemory, Pointer
+from ordered_memory.trees import Spans, induce_spans
 
 
 class OrderedMemoryEncoder(Encoder):
@@ -20,7 +21,7 @@ class OrderedMemoryEncoder(Encoder):
     def __init__(self, input_size: int, config: OrderedMemoryConfig) -> None:
         super().__init__()
         self.output_size, self.test_slots = config.hidden_size, config.test_slots
-        self.entropy_weight, self.hard_share = config.entropy_weight, config.hard_share
+        self.entropy_weight = config.entropy_weight
         self.memory = OrderedMemory(
             input_size,
             config.hidden_size,
@@ -33,19 +34,30 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        hard_share = 0.0 if self.soft_only or not self.training else self.hard_share
-        if hard_share and float(torch.rand(())) < hard_share:
+        if trees is not None:
+            return Encoding(self._along(trees, embedded, lengths))
+        if self.training and self.hard:
             return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
-        if self.training and (self.entropy_weight or trees is not None):
+        if self.training and self.entropy_weight:
             reading = self.memory.read(embedded, lengths=lengths)
-            loss = torch.zeros(())
-            if self.entropy_weight:
-                loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
-            if trees is not None:
-                loss = loss + distance_from_trees(reading.p[0], lengths, trees)
+            loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
             return Encoding(reading.state.M_hat[0, :, -1], loss)
         state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
         return Encoding(state.M_hat[0, :, -1])
+
+    def _along(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Tensor:
+        """What the memory would come to if its pointer built these trees: no pointer is asked."""
+        direction = self.memory.directions[0]
+        norm, cell = direction.get_submodule("norm"), direction.get_submodule("cell")
+        projection = direction.get_submodule("projection")
+        # The older sub-tree, on the left, waits in memory; the newer one comes from below.
+        return compose_along(
+            trees,
+            embedded,
+            lengths,
+            lambda tokens: norm(projection(tokens)),
+            lambda left, right: norm(cell(right, left)),
+        )
 
     def parse(  # type: ignore[override]
         self,
@@ -68,10 +80,6 @@ class OrderedMemoryEncoder(Encoder):
     def is_pointer(self, name: str) -> bool:
         return ".attention." in name
 
-    def reset_pointer(self) -> None:
-        for direction in self.memory.directions:
-            reset_parameters(direction.get_submodule("attention"))
-
     def _slots(self, asked: int | None) -> int | None:
         """What was asked for, or at test the config's own number; None is the number of training."""
         return asked if asked is not None or self.training else self.test_slots
@@ -81,21 +89,6 @@ def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
     """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
     # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
     return _mean_over_tokens(torch.special.entr(pointers.clamp_min(1e-6)).sum(-1), lengths)
-
-
-def distance_from_trees(pointers: Tensor, lengths: Tensor, trees: Sequence[Spans]) -> Tensor:
-    """The mean cross-entropy of the pointers (time, batch, slots) with those that build each row's binary tree.
-
-    Where a tree is deeper than the memory the topmost slot stands in for those above it.
-    """
-    slots = pointers.shape[-1]
-    wanted = torch.full(pointers.shape[:2], slots - 1)
-    for row, spans in enumerate(trees):
-        places = np.clip(slots - right_depths(spans), 0, slots - 1)
-        wanted[: len(places), row] = torch.from_numpy(places)
-    found = pointers.gather(-1, wanted.to(pointers.device)[..., None])[..., 0]
-    # A slot out of reach has no gradient, and would make the mean infinite.
-    return _mean_over_tokens(-found.clamp_min(1e-4).log(), lengths)
 
 
 def _mean_over_tokens(values: Tensor, lengths: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ from ordered_memory.reproduce.tables import (
 )
 from ordered_memory.tasks.logic import READINGS
 from ordered_memory.tasks.logic_generator import MOST_OPERATIONS
-from ordered_memory.training.progress import duration
 
 Results = list[dict[str, Any]]
 Trees = Literal["f1", "f1_words"]
@@ -66,10 +65,6 @@ def page(folder: Path) -> str:
         "(composed); or a node that cuts through an argument and has no meaning (other). All but the last can work out "
         "a statement, and F1 counts only the first as right: two models may be as good and differ in F1.",
         _structures(systems, found),
-        "## The scouts",
-        "Small models that looked for the trees of a run before it began, each with another seed, and their accuracy "
-        "on validation pairs with a hard pointer: the best one's trees were shown to the run.",
-        _scouts(rows, found),
         "## The runs",
         _runs(rows, found),
     ]
@@ -188,19 +183,6 @@ def _structures(rows: Sequence[Row], found: dict[str, Results]) -> str:
                 shares = [f"{100 * counts[kind] / total:.1f}" for kind in STRUCTURES]
                 lines.append([f"{row.title}, seed {run['seed']}", name, *shares])
     return table(["", "pairs", *STRUCTURES], lines) if lines else NOT_RUN
-
-
-def _scouts(rows: Sequence[Row], found: dict[str, Results]) -> str:
-    """A line for each run that sent scouts: the accuracy of each, and the time of all."""
-    lines = []
-    for row in rows:
-        for run in found[row.key]:
-            if scouts := run.get("scouts"):
-                each = " ".join(f"{100 * scout['accuracy']:.1f}" for scout in scouts)
-                seeds = " ".join(str(scout["seed"]) for scout in scouts)
-                time = duration(sum(scout["seconds"] for scout in scouts))
-                lines.append([f"{row.title}, seed {run['seed']}", seeds, each, time])
-    return table(["", "seeds", "accuracy", "training"], lines) if lines else NOT_RUN
 
 
 def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:

@@ -103,37 +103,17 @@ def of_like_length(
     return found
 
 
-def early_batches(
-    batches: list[NDArray[np.int64]],
-    labels: NDArray[np.int64],
-    short: NDArray[np.bool_],
-    seed: int,
-    epoch: int,
-    only_short: int,
-    balanced: int,
+def balanced_batches(
+    batches: list[NDArray[np.int64]], labels: NDArray[np.int64], seed: int, epoch: int, balanced: int
 ) -> list[NDArray[np.int64]]:
-    """The batches of an epoch, the first of them drawn otherwise.
-
-    In the first `only_short` all examples are short, and in the first `balanced` each label is as likely as any other,
-    rare ones too.
-    """
+    """The batches of an epoch, in the first `balanced` of which each label is as likely as any other, rare ones too."""
     generator = np.random.Generator(np.random.PCG64([seed, epoch, len(batches)]))
     kinds = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    short_kinds = [found for kind in kinds if len(found := kind[short[kind]])]
-    all_short = np.flatnonzero(short)
-    if only_short and not short_kinds:
-        raise InputError("short_until asks for short examples first, and no training example is as short as that")
-    drawn = []
-    for place, batch in enumerate(batches):
-        if place < balanced:
-            batch = _drawn_evenly(short_kinds if place < only_short else kinds, len(batch), generator)
-        elif place < only_short:
-            batch = _drawn_evenly([all_short], len(batch), generator)
-        drawn.append(batch)
-    return drawn
+    drawn = [drawn_evenly(kinds, len(batch), generator) for batch in batches[:balanced]]
+    return drawn + batches[balanced:]
 
 
-def _drawn_evenly(groups: list[NDArray[np.int64]], size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def drawn_evenly(groups: Sequence[NDArray[np.int64]], size: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """So many members, each group being as likely as any other, however small it is."""
     kinds, places = generator.integers(len(groups), size=size), generator.random(size)
     chosen = (groups[kind][int(place * len(groups[kind]))] for kind, place in zip(kinds, places, strict=True))
@@ -170,7 +150,7 @@ def mixed_batches(
         faded = epochs / short_epochs if short_epochs else 0.0
         size = min(batch_size, len(lengths) - place)
         drawn = min(size - 1, round(short_share * max(0.0, 1 - faded) * size))
-        short = _drawn_evenly(by_length, drawn, generator)
+        short = drawn_evenly(by_length, drawn, generator)
         batches.append(np.concatenate((order[first : first + size - drawn], short)))
         first += size - drawn
     return batches

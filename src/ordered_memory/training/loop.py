@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -21,21 +21,20 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.memory import OrderedMemory
-from ordered_memory.presets import preset
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
     POOL,
     Dataset,
-    early_batches,
+    balanced_batches,
     epoch_batches,
     mixed_batches,
     of_like_length,
 )
 from ordered_memory.training.evaluation import evaluate, trivial_f1
-from ordered_memory.training.optimisation import leads, learning_rate, make_optimiser, set_dropout, update
+from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
-from ordered_memory.training.run_directory import CONFIG, RESULT, Position, RunDirectory
-from ordered_memory.training.teacher import SCOUTS, Scout, Teacher, best_of
+from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.turns import draw_short, needs_pointer, next_turn, short_examples, with_random_trees
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.vectors import WordVectors
 
@@ -50,14 +49,11 @@ def train(
     progress: Progress,
     resume: bool = False,
     task: Task | None = None,
-    until: float | None = None,
 ) -> dict[str, Any]:
     """Trains, keeps the best model on the validation set, measures it on the test set, and returns the result.
 
     With `resume` it goes on from the folder's last save, by the folder's own config, to the same weights as if it had
-    never stopped. A `task` that is made already, from the experiment's data, is taken as it is. It goes as far as to
-    the share `until` of the training, if one is given, and then stops short of the test set: what it returns has its
-    position only.
+    never stopped. A `task` that is made already, from the experiment's data, is taken as it is.
     """
     if resume:
         experiment = RunDirectory.open(folder).experiment()
@@ -70,15 +66,12 @@ def train(
         if not splits[name]:
             raise InputError(f"the {name} set is empty: allow longer examples or draw more of them")
     experiment, vectors = prepare_vectors(experiment, chain(*splits.values()), progress.tell)
-    scouts = scouts_of(experiment)
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
-        ahead = experiment.training.scouts_until
-        found = send_scouts(scouts, ahead, folder / SCOUTS, progress, task, splits["validation"])
         torch.manual_seed(experiment.training.seed)
         model = make_classifier(experiment, task, vectors)
         try:
-            run = _Run(experiment, directory, task, model, splits, progress, found)
+            run = _Run(experiment, directory, task, model, splits, progress)
         except InputError:
             if not resume:
                 directory.withdraw()
@@ -92,53 +85,10 @@ def train(
                 native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
                 with _signals_asked() as asked:
-                    run.until_done(asked, 1.0 if until is None else until)
+                    run.until_done(asked)
             finally:
                 progress.stop()  # however it ended, the terminal is given back
-        return run.finish() if until is None else {"position": dataclasses.asdict(run.position)}
-
-
-def scouts_of(experiment: Experiment) -> list[Experiment]:
-    """What the scouts of a run are to train: they have its data, and no two runs share a seed."""
-    count = experiment.training.scouts
-    if count and experiment.model != "ordered-memory":
-        raise InputError(f"scouts is {count}, and {experiment.model} has no pointer to show trees to: set it to 0")
-    seeds = range(experiment.training.seed * count, (experiment.training.seed + 1) * count)
-    scout = preset(experiment.task, f"{experiment.task}-scout") if count else experiment
-    return [
-        dataclasses.replace(scout, data=experiment.data, training=dataclasses.replace(scout.training, seed=seed))
-        for seed in seeds
-    ]
-
-
-def send_scouts(
-    scouts: Sequence[Experiment],
-    until: float,
-    folder: Path,
-    progress: Progress,
-    task: Task,
-    validation: Sequence[Example],
-) -> list[Scout]:
-    """Trains them one after the other, or goes on with them, and measures what their trees are worth. All go as far as
-    to that share of their training, and from there on the best alone."""
-
-    def go(number: int, until: float) -> Scout:
-        scout, path = scouts[number], folder / str(number)
-        resume = (path / CONFIG).exists()
-        position = train(scout, path, progress, resume, task, until)["position"]
-        # With a hard pointer, for that gives the trees it would show. A soft one may be right by a blur.
-        accuracy = evaluate(Classifier.from_pretrained(path), validation, task.bucket, pointer="hard").accuracy
-        return Scout(path, scout.training.seed, accuracy, position["step"], position["seconds"])
-
-    found = []
-    for number in range(len(scouts)):
-        progress.tell(f"scout {number + 1} of {len(scouts)}: a small model looks for the trees")
-        found.append(go(number, until))
-    if found and until < 1:
-        number = found.index(best_of(found))
-        progress.tell(f"scout {number + 1} of {len(scouts)} has the best trees so far, and goes on")
-        found[number] = go(number, 1.0)
-    return found
+        return run.finish()
 
 
 def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | None = None) -> Classifier:
@@ -170,23 +120,20 @@ class _Run:
         model: Classifier,
         splits: dict[Split, list[Example]],
         progress: Progress,
-        scouts: Sequence[Scout] = (),
     ) -> None:
-        self.scouts = scouts
         self.experiment, self.config, self.directory = experiment, experiment.training, directory
         self.task, self.model, self.splits, self.progress = task, model, splits, progress
         self.optimiser = make_optimiser(self.config, model)
-        if self.config.pointer_until and not any(group["pointer"] for group in self.optimiser.param_groups):
-            raise InputError(f"pointer_until is set, and {experiment.model} has no pointer: set it to 0")
-        teacher = self.config.teacher
-        if scouts:
-            teacher = str(best_of(scouts).path)
-        self.teacher = Teacher.load(teacher, model) if teacher is not None else None
+        self.apart = needs_pointer(self.config)
+        if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
+            raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
+        if self.config.random_until or self.config.turns_until:
+            self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
     @property
     def share_done(self) -> float:
@@ -195,17 +142,16 @@ class _Run:
             return min(1.0, self.position.seconds / budget)
         return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch))
 
-    def until_done(self, asked: list[int], until: float = 1.0) -> None:
-        """Trains until that share of the epochs or the budget is used up, or validation accuracy says that it is
-        enough."""
+    def until_done(self, asked: list[int]) -> None:
+        """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
         position, config = self.position, self.config
         position.begin_part(self.commit, torch.get_num_threads())
         self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
-        while not position.finished and self.share_done < until:
+        while not position.finished:
             batches = self.batches(position.epoch)
-            while position.batch < len(batches) and not position.finished and self.share_done < until:
+            while position.batch < len(batches) and not position.finished:
                 if self.follows_the_clock and position.batch % POOL == 0:
                     batches = self.batches(position.epoch)
                 self.step(batches[position.batch])
@@ -213,21 +159,14 @@ class _Run:
                 self.progress.step(position, self.share_done)
                 every = config.evaluate_every or len(batches)
                 due = position.batch == len(batches) if not config.evaluate_every else position.step % every == 0
-                reached = self.share_done >= until
-                if due or reached:
+                if due or self.share_done >= 1:
                     self.evaluate()
                     position.seconds = time.perf_counter() - began
                     position.finished = self.share_done >= 1 or self.enough()
                     if position.finished and self.share_done < 1:
                         self.progress.tell(self.why_enough())
                 stop = bool(asked)
-                if (
-                    due
-                    or stop
-                    or reached
-                    or position.finished
-                    or time.perf_counter() - saved > config.checkpoint_seconds
-                ):
+                if due or stop or position.finished or time.perf_counter() - saved > config.checkpoint_seconds:
                     self.directory.save_last(self.model, self.optimiser, position)
                     saved = time.perf_counter()
                 if stop and not position.finished:
@@ -238,9 +177,8 @@ class _Run:
     @property
     def follows_the_clock(self) -> bool:
         """Whether which examples come depends on how much of the budget is used up: short ones fade out in as large a
-        share of it as of the epochs, or are alone in a share of it, and labels are drawn evenly in one."""
-        early = (self.config.short_epochs, self.config.balanced, self.config.short_until)
-        return self.config.budget is not None and any(early)
+        share of it as of the epochs, or labels are drawn evenly in a share of it."""
+        return self.config.budget is not None and bool(self.config.short_epochs or self.config.balanced)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Indices of each batch of an epoch."""
@@ -249,19 +187,13 @@ class _Run:
             mix = config.short_share, config.short_length, config.short_epochs
             behind = self.share_done * config.epochs if self.follows_the_clock else None
             batches = mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix, behind)
-        elif config.balanced or config.short_until:
+        elif config.balanced:
             batches = epoch_batches(lengths, config.batch_size, config.seed, epoch)
-
-            def until(share: float) -> int:
-                """How many batches of this epoch lie in that first share of the training."""
-                left = share * config.epochs - epoch  # epochs
-                if self.follows_the_clock:
-                    left = float(self.share_done < share)
-                return round(min(1.0, max(0.0, left)) * len(batches))
-
-            short, labels = lengths <= config.short_length, self.training_set.labels
-            early = until(config.short_until), until(config.balanced)
-            batches = early_batches(batches, labels, short, config.seed, epoch, *early)
+            left = config.balanced * config.epochs - epoch  # epochs
+            if self.follows_the_clock:
+                left = float(self.share_done < config.balanced)
+            early = round(min(1.0, max(0.0, left)) * len(batches))
+            batches = balanced_batches(batches, self.training_set.labels, config.seed, epoch, early)
         else:
             return epoch_batches(lengths, config.batch_size, config.seed, epoch)
         if self.model.encoder.padded:
@@ -271,18 +203,24 @@ class _Run:
     def step(self, indices: NDArray[np.int64]) -> None:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
-        pointer, rest = leads(config, self.share_done)
-        if rest == 0 and not position.pointer_afresh:
-            self.reset_pointer()
-        self.model.encoder.soft_only = self.share_done < max(config.pointer_until, config.hard_from)
+        hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
+        turn = next_turn(config, hard_share, self.share_done, position.step)
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
-            group["lr"] = (pointer if group["pointer"] else rest) * group["scale"] * rate
-        if self.config.dropout_from:
-            set_dropout(self.model, self.share_done >= self.config.dropout_from)
-        batch = self.training_set.batch(indices, self.model)
-        if self.teacher is not None and self.share_done < config.teacher_until:
-            batch = self.teacher.show(batch)
+            group["lr"] = group["scale"] * rate
+            if self.apart:  # what is held has no gradient, and its moments stay as they are
+                learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
+                for parameter in group["params"]:
+                    parameter.requires_grad_(learns)
+        if config.dropout_from or config.turns_until:
+            # A pointer that learns alone is shown what the cell will do at test.
+            set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
+        self.model.encoder.hard = turn.trees == "hard"
+        if turn.trees == "random":
+            batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
+            batch = with_random_trees(batch, config, position.step)
+        else:
+            batch = self.training_set.batch(indices, self.model)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
@@ -291,16 +229,6 @@ class _Run:
                 position.training_loss + first,
                 position.training_steps + 1,
             )
-
-    def reset_pointer(self) -> None:
-        """What the pointer learned so far came with a model that knew little: it begins anew, with no momentum."""
-        self.progress.tell("the pointer begins anew, and learns alone for a while")
-        self.model.encoder.reset_pointer()
-        for group in self.optimiser.param_groups:
-            if group["pointer"]:
-                for parameter in group["params"]:
-                    self.optimiser.state.pop(parameter, None)
-        self.position.pointer_afresh = True
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""
@@ -398,7 +326,6 @@ class _Run:
             "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "position": dataclasses.asdict(self.position),
-            "scouts": [scout.figures() for scout in self.scouts],
             "cores": torch.get_num_threads(),
             "commit": self.commit,
             "version": __version__,

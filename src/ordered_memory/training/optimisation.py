@@ -7,9 +7,7 @@ import torch
 from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.config import TrainingConfig
 from ordered_memory.memory import MaskedAttention
-
-LEAD = 4.0
-"""How many times the usual rate a pointer has that began anew: it has to follow what the rest learns."""
+from ordered_memory.training.turns import needs_pointer
 
 
 def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> tuple[float | None, bool]:
@@ -27,26 +25,17 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
     return first, True
 
 
-def leads(config: TrainingConfig, share: float) -> tuple[float, float]:
-    """How many times the usual rate the pointer has and all else has, when that share of the training is behind.
-
-    Where the pointer is to learn alone all else has none, and grows back over as long again: a rest that moved at once
-    would leave the pointer behind, and with it the trees that it has found.
-    """
-    if share < config.short_until or config.pointer_until == 0:
-        return 1.0, 1.0
-    together = (share - config.pointer_until) / (config.pointer_until - config.short_until)
-    return LEAD, min(1.0, max(0.0, together))
-
-
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimiser that the config names; parameters that learn at another rate are a group of their own."""
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:  # word vectors that stay as they are
+            continue
         part, _, inner = name.partition(".")
         kind = (1.0, False)
         if isinstance(model, Classifier) and part == "encoder":
-            kind = model.encoder.rate_scale(inner), config.pointer_until > 0 and model.encoder.is_pointer(inner)
+            pointer = needs_pointer(config) is not None and model.encoder.is_pointer(inner)
+            kind = model.encoder.rate_scale(inner) * (config.pointer_rate if pointer else 1.0), pointer
         groups.setdefault(kind, []).append(parameter)
     parameters = [
         {"params": members, "scale": scale, "pointer": pointer} for (scale, pointer), members in groups.items()

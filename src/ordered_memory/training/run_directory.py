@@ -56,8 +56,6 @@ class Position:
     """Evaluations without a rise since the learning rate was halved."""
     rate_scale: float = 1.0
     """What halving has left of the learning rate."""
-    pointer_afresh: bool = False
-    """Whether the pointer has begun anew, to learn alone."""
     skipped: int = 0
     """Steps not applied because the loss or the gradient was not finite."""
     training_loss: float = 0.0
@@ -173,7 +171,10 @@ class RunDirectory:
             self._forget_after(0)
             return Position()
         where = folder / POSITION
-        position = from_dict(Position, atomic.read_json(where), str(where))
+        values = atomic.read_json(where)
+        if isinstance(values, dict):
+            values.pop("pointer_afresh", None)  # runs of a former version noted it
+        position = from_dict(Position, values, str(where))
         model.load_state_dict_checked(folder / WEIGHTS)
         tensors = load_tensors(folder / OPTIMISER)
         try:

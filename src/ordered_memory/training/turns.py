@@ -1,0 +1,74 @@
+"""Who learns in a step, and along which trees: pointer and cell can take turns until they have found each other.
+
+A soft step shows the pointer what would change if it pointed elsewhere. The cell that learned from it too would fit the
+blur. So it learns along the trees of a hard pointer; and before there are any, along random ones.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ordered_memory.classifier import Batch
+from ordered_memory.config import TrainingConfig
+from ordered_memory.errors import InputError
+from ordered_memory.training.batching import drawn_evenly
+from ordered_memory.trees import random_tree
+
+
+class Turn(NamedTuple):
+    """What a step is."""
+
+    trees: Literal["soft", "hard", "random"]
+    learns: Literal["all", "pointer", "rest"]
+
+
+TOGETHER = Turn("soft", "all")
+POINTER, CELL, RANDOM = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("random", "rest")
+TURNS = (POINTER, CELL, RANDOM)
+
+
+def next_turn(config: TrainingConfig, hard_share: float, share: float, step: int) -> Turn:
+    """The turn of a step when that share of the training is behind."""
+    if share < config.random_until:
+        return RANDOM
+    if share < config.pointer_until:
+        return POINTER
+    if share < config.turns_until:
+        return TURNS[step % len(TURNS)]
+    hard = hard_share > 0 and float(torch.rand(())) < hard_share
+    if config.turns_until:
+        return CELL if hard else POINTER
+    return Turn("hard", "all") if hard else TOGETHER
+
+
+def needs_pointer(config: TrainingConfig) -> str | None:
+    """The first setting, of those that are in use, that asks for a model with a pointer."""
+    settings = {name: getattr(config, name) > 0 for name in ("random_until", "pointer_until", "turns_until")}
+    settings["pointer_rate"] = config.pointer_rate != 1
+    return next((name for name, used in settings.items() if used), None)
+
+
+def short_examples(
+    lengths: NDArray[np.int64], labels: NDArray[np.int64], config: TrainingConfig
+) -> list[NDArray[np.int64]]:
+    """Those that steps with random trees draw from, by label."""
+    short = lengths <= config.short_length
+    kinds = [np.flatnonzero(short & (labels == label)) for label in np.unique(labels[short])]
+    if not kinds:
+        raise InputError(f"short_length is {config.short_length}, and no training example is that short")
+    return kinds
+
+
+def draw_short(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step: int) -> NDArray[np.int64]:
+    """A batch of them, each label as likely as any other. It depends on seed and step only."""
+    return drawn_evenly(kinds, config.batch_size, np.random.Generator(np.random.PCG64([config.seed, step, 0])))
+
+
+def with_random_trees(batch: Batch, config: TrainingConfig, step: int) -> Batch:
+    """The batch with a tree for each row; it depends on seed and step only."""
+    generator = np.random.Generator(np.random.PCG64([config.seed, step, 1]))
+    rows = ([""] * length for length in batch.lengths.tolist())
+    return batch._replace(trees=[random_tree(row, generator, config.random_lean).spans for row in rows])

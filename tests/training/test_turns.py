@@ -1,0 +1,193 @@
+"""Pointer and cell that take turns: who learns in which step, from what, and along which trees."""
+
+import signal
+from collections import Counter
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from ordered_memory.classifier import Batch
+from ordered_memory.config import Experiment, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.errors import InputError
+from ordered_memory.training import loop
+from ordered_memory.training.evaluation import Evaluation
+from ordered_memory.training.loop import Interrupted, train
+from ordered_memory.training.progress import Silent
+from ordered_memory.training.run_directory import Position
+from ordered_memory.training.turns import (
+    CELL,
+    POINTER,
+    RANDOM,
+    TOGETHER,
+    draw_short,
+    next_turn,
+    short_examples,
+    with_random_trees,
+)
+from tests.training import Listener, everything_that_lasts, tiny
+
+# Twelve steps: three along random trees, three of the pointer alone, three of each kind in turn, three apart.
+PHASES = {"random_until": 0.25, "pointer_until": 0.5, "turns_until": 0.75, "short_length": 4}
+
+
+def apart(hard_share: float = 0.5, **training: float) -> Experiment:
+    experiment = tiny(**{**PHASES, **training})
+    encoder = OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2, hard_share=hard_share)
+    return Experiment(**{**vars(experiment), "encoder": encoder})
+
+
+class TestNextTurn:
+    def test_the_phases_in_their_order(self):
+        config = TrainingConfig(**PHASES)
+        turns = [next_turn(config, 0.0, step / 12, step) for step in range(12)]
+        assert turns == [RANDOM] * 3 + [POINTER] * 3 + [POINTER, CELL, RANDOM] + [POINTER] * 3
+
+    def test_after_the_turns_steps_are_hard_or_soft_by_their_share(self):
+        torch.manual_seed(0)
+        config = TrainingConfig(**PHASES)
+        turns = Counter(next_turn(config, 0.8, 0.9, step) for step in range(1000))
+        assert set(turns) == {CELL, POINTER}
+        assert turns[CELL] == pytest.approx(800, abs=50)
+
+    def test_without_phases_all_learn_together(self):
+        torch.manual_seed(0)
+        assert {next_turn(TrainingConfig(), 0.0, 0.5, step) for step in range(9)} == {TOGETHER}
+        turns = Counter(next_turn(TrainingConfig(), 0.3, 0.5, step) for step in range(1000))
+        assert {turn.learns for turn in turns} == {"all"}
+        assert sum(count for turn, count in turns.items() if turn.trees == "hard") == pytest.approx(300, abs=50)
+
+
+class TestShortExamples:
+    LABELS: ClassVar = np.repeat([0, 1, 2], [900, 90, 10])
+
+    def test_labels_come_alike_and_all_are_short(self):
+        lengths = np.where(np.arange(1000) % 2 == 0, 3, 9)
+        config = TrainingConfig(short_length=4, batch_size=600)
+        drawn = draw_short(short_examples(lengths, self.LABELS, config), config, step=5)
+        assert (lengths[drawn] == 3).all()
+        assert [np.mean(self.LABELS[drawn] == label) for label in range(3)] == pytest.approx([1 / 3] * 3, abs=0.07)
+
+    def test_seed_and_step_fix_them(self):
+        kinds = [np.arange(100)]
+        draws = [
+            draw_short(kinds, TrainingConfig(seed=seed), step).tolist()
+            for seed, step in ((0, 0), (0, 0), (1, 0), (0, 1))
+        ]
+        assert [draws[0] == draw for draw in draws] == [True, True, False, False]
+
+    def test_there_must_be_some(self):
+        with pytest.raises(InputError, match="short_length is 4, and no training example is that short"):
+            short_examples(np.full(1000, 9), self.LABELS, TrainingConfig(short_length=4))
+
+
+class TestRandomTrees:
+    def trees(self, lean: float, step: int = 0):
+        lengths = torch.tensor([1, 2, 9, 30])
+        batch = Batch(torch.zeros(30, 4, dtype=torch.int64), lengths, torch.zeros(4))
+        return with_random_trees(batch, TrainingConfig(random_lean=lean), step).trees
+
+    def test_each_row_has_a_binary_tree_that_seed_and_step_fix(self):
+        first, again, other = self.trees(1.0), self.trees(1.0), self.trees(1.0, step=1)
+        assert [len(spans) for spans in first] == [0, 1, 8, 29]
+        assert all((one == two).all() for one, two in zip(first, again, strict=True))
+        assert (first[3] != other[3]).any()
+
+    def test_they_lean(self):
+        """A tree that leans to the right has many nodes that end where the row ends."""
+        suffixes = [np.mean([(self.trees(lean, step)[3][:, 1] == 30).sum() for step in range(50)]) for lean in (1, 10)]
+        assert suffixes[0] < 8
+        assert suffixes[1] > 12
+
+
+class TestTraining:
+    def test_who_is_held_in_each_step(self, tmp_path, made):
+        changed, hard, before = [], [], {}
+
+        def after_step(_: Position) -> None:
+            weights = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
+            moved = {name for name in before if not torch.equal(before[name], weights[name])}
+            changed.append({part: any((".attention." in name) == part for name in moved) for part in (True, False)})
+            hard.append(made.model.encoder.hard)
+            before.update(weights)
+
+        train(apart(hard_share=0.0, beta1=0.9), tmp_path / "run", Listener(after_step))
+        pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
+        # With momentum too: what is held does not move by what it learned before.
+        assert pointer == [False] * 2 + [True] * 3 + [True, False, False] + [True] * 3
+        assert rest == [True] * 2 + [False] * 3 + [False, True, True] + [False] * 3
+        assert hard == [False] * 7 + [True] + [False] * 4
+
+    def test_what_each_step_reads(self, tmp_path, monkeypatch):
+        seen, losses = [], loop.Classifier.losses
+        monkeypatch.setattr(loop.Classifier, "losses", lambda self, batch: seen.append(batch) or losses(self, batch))
+        monkeypatch.setattr(
+            loop, "evaluate", lambda *_, **__: Evaluation(1, 0.5, None, None, None, 1.0, 0.0, {}, (), ())
+        )
+        train(apart(), tmp_path / "run", Silent())
+        random = [batch.trees is not None for batch in seen]
+        assert random == [True] * 3 + [False] * 5 + [True] + [False] * 3
+        assert [int(batch.lengths.max()) <= 4 for batch in seen if batch.trees is not None] == [True] * 4
+        assert max(int(batch.lengths.max()) for batch in seen if batch.trees is None) > 4
+
+    def test_the_pointer_has_a_rate_of_its_own(self, tmp_path, made):
+        rates = []
+        listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
+        train(apart(schedule="constant", pointer_rate=3.0), tmp_path / "run", listener)
+        assert [rate[True] for rate in rates] == pytest.approx([0.03] * 12)
+        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 12)
+
+    def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, made):
+        active = []
+        listener = Listener(lambda _: active.append(made.model.input_dropout.training))
+        train(apart(hard_share=0.0), tmp_path / "run", listener)
+        assert active == [True] * 3 + [False] * 4 + [True] * 2 + [False] * 3
+
+    @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
+    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
+        experiment = apart(beta1=0.9)
+        train(experiment, tmp_path / "whole", Silent())
+
+        def stop(position: Position) -> None:
+            if position.step == stop_after:
+                signal.raise_signal(signal.SIGTERM)
+
+        with pytest.raises(Interrupted):
+            train(experiment, tmp_path / "resumed", Listener(stop))
+        train(experiment, tmp_path / "resumed", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
+
+    @pytest.mark.parametrize("setting", [{"random_until": 0.1}, {"turns_until": 0.5}, {"pointer_rate": 2.0}])
+    def test_a_model_without_a_pointer_is_refused(self, tmp_path, setting):
+        with pytest.raises(InputError, match=f"{next(iter(setting))} is set, and lstm has no pointer"):
+            train(tiny("lstm", **setting), tmp_path / "run", Silent())
+        assert not (tmp_path / "run").exists()
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            (
+                {"random_until": 0.5, "pointer_until": 0.4},
+                "pointer_until is 0.4, and must be 0 or at least",
+            ),
+            ({"pointer_until": 0.5, "turns_until": 0.4}, "turns_until is 0.4, and must be 0 or at least pointer_until"),
+            ({"turns_until": 1.5}, "turns_until is 1.5, and must be at least 0 and at most 1"),
+            ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
+            ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),
+            ({"balanced": 0.5, "short_share": 0.5}, "balanced and short_share both choose"),
+        ],
+    )
+    def test_that_do_not_go_together(self, settings, message):
+        with pytest.raises(InputError, match=message):
+            TrainingConfig(**settings)
+
+    def test_of_former_versions_are_read_where_they_did_nothing(self):
+        values = Experiment().to_dict()
+        values["training"] |= {"scouts": 0, "teacher": None, "teacher_until": 1.0, "short_until": 0.0}
+        assert Experiment.from_dict(values) == Experiment()
+        values["training"]["scouts"] = 3
+        with pytest.raises(InputError, match="training: scouts is 3: this version has no such setting any more"):
+            Experiment.from_dict(values)
