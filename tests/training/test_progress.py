@@ -141,3 +141,17 @@ def test_silence(capsys):
 )
 def test_duration(seconds, text):
     assert duration(seconds) == text
+
+
+def test_rate_and_time_left_forget_what_was_long_ago(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("ordered_memory.training.progress.time.perf_counter", lambda: now[0])
+    text = StringIO()
+    live = Live(Console(file=text, width=200), interval=0.0)
+    live.start(Experiment(training=TrainingConfig(batch_size=50)), 1000, Position(), 0.0)
+    for step in range(1, 201):  # a second each, and then ten
+        now[0] += 1.0 if step <= 100 else 10.0
+        live.step(Position(step=step), step / 1000)
+    monkeypatch.undo()
+    *_, last = text.getvalue().splitlines()
+    assert last == "  step 200  5 examples/s  2h13m left"

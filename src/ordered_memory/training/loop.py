@@ -61,6 +61,7 @@ def train(
         RunDirectory.require_new(folder)
     task = task or TASKS[experiment.task](experiment.data)
     experiment = dataclasses.replace(experiment, data=task.config)  # which tells what data it really is
+    progress.tell(f"preparing the data of {experiment.task}")
     splits = task.splits()
     for name in SPLITS:
         if not splits[name]:

@@ -2,7 +2,8 @@
 
 import math
 import time
-from typing import Any, Protocol
+from collections import deque
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
@@ -10,6 +11,17 @@ from rich.progress import Progress as Bar
 
 from ordered_memory.config import Experiment
 from ordered_memory.training.run_directory import Position
+
+WINDOW = 60.0
+"""Seconds between the marks from which rate and time left are told."""
+
+
+class Mark(NamedTuple):
+    """How far a training was at some time."""
+
+    time: float
+    step: int
+    share: float
 
 
 class Progress(Protocol):
@@ -59,8 +71,9 @@ class Live:
         self.console.print(
             f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True
         )
-        self.began = self.told = time.perf_counter()
-        self.first_step, self.first_share, self.examples = position.step, share, config.batch_size
+        self.told = time.perf_counter()
+        self.marks = deque([Mark(self.told, position.step, share)])
+        self.examples = config.batch_size
         if self.console.is_terminal:
             self._show(share, "starting")
 
@@ -104,9 +117,15 @@ class Live:
         self.console.print(text, highlight=False, soft_wrap=True)
 
     def _state(self, position: Position, share: float, now: float) -> str:
-        rate = (position.step - self.first_step) * self.examples / max(1e-9, now - self.began)
-        gained = share - self.first_share
-        left = (now - self.began) / gained * (1 - share) if gained > 0 else math.nan
+        """By the last minute or two: steps of another phase may take ten times as long, or a tenth."""
+        if now - self.marks[-1].time >= WINDOW:
+            self.marks.append(Mark(now, position.step, share))
+            if len(self.marks) > 2:
+                self.marks.popleft()
+        since = self.marks[0]
+        rate = (position.step - since.step) * self.examples / max(1e-9, now - since.time)
+        gained = share - since.share
+        left = (now - since.time) / gained * (1 - share) if gained > 0 else math.nan
         skipped = f", {position.skipped} skipped" if position.skipped else ""
         return f"step {position.step}{skipped}  {rate:.0f} examples/s  {duration(left)} left"
 
