@@ -66,7 +66,7 @@ class Axes(NamedTuple):
 
 _AXES = {
     CURVES: Axes("minutes of training", f"validation errors, % ({NO_ERROR}: none)", False, True),
-    LENGTHS: Axes("tokens", "accuracy, %"),
+    LENGTHS: Axes("tokens", f"errors, % ({NO_ERROR}: none)", logarithmic_up=True),
     SIZES: Axes("training examples", "test accuracy, %"),
 }
 
@@ -78,21 +78,19 @@ def curves(rows: Sequence[Row], results: Path) -> Lines:
         if row.group != "systems":
             continue
         for place, result in enumerate(row.results(results)):
-            points = [
-                (point["seconds"] / 60, max(NO_ERROR, 100 * (1 - point["accuracy"]))) for point in result["curve"]
-            ]
+            points = [(point["seconds"] / 60, _errors(100 * point["accuracy"])) for point in result["curve"]]
             look = {"linestyle": ("-", "--", ":")[place % 3], "marker": ".", "label": None if place else row.title}
             lines[f"{row.title}, seed {result['seed']}"] = _line(points, row.key, row.experiment.model, **look)
     return lines
 
 
 def lengths(measured: Mapping[str, Measured]) -> Lines:
-    """Accuracy against length, for each system and pointer; test sets that differ in more than length are left out."""
+    """Errors against length, for each system and pointer; test sets that differ in more than length are left out."""
     lines: Lines = {}
     for key, system in measured.items():
         for pointer, (way, style) in _POINTERS.items():
             points = [
-                (_middle(name), 100 * statistics.mean(accuracies))
+                (_middle(name), _errors(100 * statistics.mean(accuracies)))
                 for name, window in TESTS.items()
                 if (window.max_depth, window.max_arguments) == (20, 5)
                 and (accuracies := system.accuracies(name, pointer))
@@ -106,9 +104,14 @@ def _published_lengths() -> Lines:
     """What others have published of the same lengths, each at the middle of its window."""
     lines: Lines = {}
     for system, published in LISTOPS_GENERALISATION.items():
-        points = [(_middle(name), figure.value) for name, figure in published.items() if "arguments" not in name]
+        points = [(_middle(name), _errors(figure.value)) for name, figure in published.items() if "arguments" not in name]
         lines[f"{system}, published"] = _line(points, system, "", linestyle=":")
     return lines
+
+
+def _errors(accuracy: float) -> float:
+    """In percent, and not less than what a logarithmic axis has a place for."""
+    return max(NO_ERROR, 100 - accuracy)
 
 
 def _middle(name: str) -> float:

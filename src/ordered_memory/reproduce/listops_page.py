@@ -89,7 +89,7 @@ def page(folder: Path) -> str:
         parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
     if measured := load_measured(folder):
         parts += ["## Beyond the training data", *_generalisation(measured)]
-        parts.append(_picture(figures.LENGTHS, "Accuracy against length"))
+        parts.append(_picture(figures.LENGTHS, "Errors against length"))
     parts += mistakes.section(folder)
     return "\n\n".join(parts) + "\n"
 
