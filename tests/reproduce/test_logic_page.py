@@ -148,3 +148,17 @@ def test_the_summary_has_the_main_rows(tmp_path: Path) -> None:
     assert lines[3][-1] == "90.0±7.1"
     assert lines[4][1:] == ["not run"] * 7
     assert "Ordered Memory 2m30s on 2 threads, seed 0 1" in summary(tmp_path)
+
+
+def test_ways_to_find_the_trees(tmp_path: Path) -> None:
+    counts = {"gold": 3, "left": 0, "mixed": 1, "composed": 0, "other": 0}
+    hard = {"test": {"accuracy": 0.96}}
+    write(tmp_path, "lean-1", result(0.95, 0.8, structures={"longer": counts}, hard_pointer=hard))
+    section = "What finding the trees hangs on"
+    text = page(tmp_path)
+    assert line(text, "random trees that do not lean", section) == [
+        *("95.0", "96.0", "85.0"),
+        *("75.0", "0.0", "25.0", "0.0", "0.0"),
+    ]
+    assert line(text, "all learn together, from soft steps", section) == ["not run"] * 8
+    assert line(text, "random trees that do not lean", "The runs")[0] == "files"

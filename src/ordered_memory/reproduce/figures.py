@@ -104,7 +104,9 @@ def _published_lengths() -> Lines:
     """What others have published of the same lengths, each at the middle of its window."""
     lines: Lines = {}
     for system, published in LISTOPS_GENERALISATION.items():
-        points = [(_middle(name), _errors(figure.value)) for name, figure in published.items() if "arguments" not in name]
+        points = [
+            (_middle(name), _errors(figure.value)) for name, figure in published.items() if "arguments" not in name
+        ]
         lines[f"{system}, published"] = _line(points, system, "", linestyle=":")
     return lines
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ordered_memory import atomic
-from ordered_memory.reproduce.plan import SYSTEMATIC, Row, logic_rows
+from ordered_memory.reproduce.plan import LOGIC_OPTION_EPOCHS, SYSTEMATIC, Row, logic_rows
 from ordered_memory.reproduce.published import LOGIC, LOGIC_COLUMNS, LOGIC_F1, ORDERED_MEMORY, Figure
 from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.reproduce.structures import STRUCTURES
@@ -65,6 +65,11 @@ def page(folder: Path) -> str:
         "(composed); or a node that cuts through an argument and has no meaning (other). All but the last can work out "
         "a statement, and F1 counts only the first as right: two models may be as good and differ in F1.",
         _structures(systems, found),
+        "## What finding the trees hangs on",
+        f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {logic_rows()[0].experiment.training.epochs}, so "
+        "that training is unfinished; the phases before pointer and cell have found each other are as long as ever. "
+        "Accuracy on all test pairs, and structures of longer ones.",
+        _options([row for row in rows if row.group == "ablations"], found),
         "## The runs",
         _runs(rows, found),
     ]
@@ -183,6 +188,22 @@ def _structures(rows: Sequence[Row], found: dict[str, Results]) -> str:
                 shares = [f"{100 * counts[kind] / total:.1f}" for kind in STRUCTURES]
                 lines.append([f"{row.title}, seed {run['seed']}", name, *shares])
     return table(["", "pairs", *STRUCTURES], lines) if lines else NOT_RUN
+
+
+def _options(rows: Sequence[Row], found: dict[str, Results]) -> str:
+    """A line for each way to find the trees."""
+    lines = []
+    for row in rows:
+        runs = found[row.key]
+        cells = [
+            [run["test"]["accuracy"] for run in runs],
+            [run["test"]["accuracy"] for run in _with_hard_pointer(runs)],
+            [run["test"]["f1_words"] for run in runs],
+        ]
+        counts = [run["structures"]["longer"] for run in runs if "structures" in run]
+        cells += [[each[kind] / max(1, sum(each.values())) for each in counts] for kind in STRUCTURES]
+        lines.append([row.title, *(mean_and_spread(each, digits=1) if runs else NOT_RUN for each in cells)])
+    return table(["", "accuracy", "with a hard pointer", "F1 of words", *STRUCTURES], lines)
 
 
 def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:

@@ -28,6 +28,8 @@ SLOW = ("universal-transformer", "gumbel-tree", "cooperative")
 """Systems that take hours on ListOps: one seed each."""
 OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
+LOGIC_OPTION_EPOCHS = 3
+"""Of the runs that compare ways to find the trees of logical inference."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
 """Of the training set; of its examples those of at most 50 tokens are used."""
 SYSTEMS = {model: title for model, title in TITLES.items() if model != "ordered-memory"}
@@ -170,7 +172,22 @@ def logic_rows() -> list[Row]:
         for split in SYSTEMATIC
         if split in LOGIC.get(row.key, {})
     ]
-    return rows + splits
+    return rows + _ways_to_trees(ours) + splits
+
+
+def _ways_to_trees(ours: Experiment) -> list[Row]:
+    """What finding the trees of logical inference hangs on, on a shorter schedule whose phases are as long as ever."""
+    training = ours.training
+    longer = training.epochs / LOGIC_OPTION_EPOCHS
+    phases = {name: longer * getattr(training, name) for name in ("random_until", "pointer_until", "turns_until")}
+    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, **phases})
+    no_phases = dict.fromkeys(phases, 0.0) | {"pointer_rate": 1.0}
+    options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+        "options-none": ("nothing changed but the schedule", {}),
+        "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),
+        "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
+    }
+    return [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
 
 
 TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows, "logic": logic_rows}
