@@ -50,6 +50,9 @@ class TestPlain:
     def test_steps_are_told_at_intervals_only(self):
         assert len(told(terminal=False, interval=1e9).splitlines()) == 2
 
+    def test_f1_of_words_stands_beside_it_where_there_are_other_tokens(self):
+        assert told(terminal=False, record={**RECORD, "f1_words": 0.5}).endswith("F1  25.00 (of words  50.00)\n")
+
     def test_no_trees_no_f1(self):
         assert "F1" not in told(terminal=False, record={**RECORD, "f1": None})
 

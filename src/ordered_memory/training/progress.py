@@ -82,6 +82,8 @@ class Live:
 
     def evaluated(self, record: dict[str, Any]) -> None:
         tree = "" if record["f1"] is None else f"  F1 {100 * record['f1']:6.2f}"
+        if record.get("f1_words") is not None:
+            tree += f" (of words {100 * record['f1_words']:6.2f})"
         loss = "   - " if record["training_loss"] is None else f"{record['training_loss']:.3f}"
         skipped = f"  [red]{record['skipped']} steps not finite, skipped[/]" if record["skipped"] else ""
         self.console.print(
