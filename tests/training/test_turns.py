@@ -29,7 +29,7 @@ from ordered_memory.training.turns import (
 from tests.training import Listener, everything_that_lasts, tiny
 
 # Twelve steps: three along random trees, three of the pointer alone, three of each kind in turn, three apart.
-PHASES = {"random_until": 0.25, "pointer_until": 0.5, "turns_until": 0.75, "short_length": 4}
+PHASES = {"random_steps": 3, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
 
 
 def apart(hard_share: float = 0.5, **training: float) -> Experiment:
@@ -41,20 +41,20 @@ def apart(hard_share: float = 0.5, **training: float) -> Experiment:
 class TestNextTurn:
     def test_the_phases_in_their_order(self):
         config = TrainingConfig(**PHASES)
-        turns = [next_turn(config, 0.0, step / 12, step) for step in range(12)]
+        turns = [next_turn(config, 0.0, step) for step in range(12)]
         assert turns == [RANDOM] * 3 + [POINTER] * 3 + [POINTER, CELL, RANDOM] + [POINTER] * 3
 
     def test_after_the_turns_steps_are_hard_or_soft_by_their_share(self):
         torch.manual_seed(0)
         config = TrainingConfig(**PHASES)
-        turns = Counter(next_turn(config, 0.8, 0.9, step) for step in range(1000))
+        turns = Counter(next_turn(config, 0.8, step) for step in range(9, 1009))
         assert set(turns) == {CELL, POINTER}
         assert turns[CELL] == pytest.approx(800, abs=50)
 
     def test_without_phases_all_learn_together(self):
         torch.manual_seed(0)
-        assert {next_turn(TrainingConfig(), 0.0, 0.5, step) for step in range(9)} == {TOGETHER}
-        turns = Counter(next_turn(TrainingConfig(), 0.3, 0.5, step) for step in range(1000))
+        assert {next_turn(TrainingConfig(), 0.0, step) for step in range(9)} == {TOGETHER}
+        turns = Counter(next_turn(TrainingConfig(), 0.3, step) for step in range(1000))
         assert {turn.learns for turn in turns} == {"all"}
         assert sum(count for turn, count in turns.items() if turn.trees == "hard") == pytest.approx(300, abs=50)
 
@@ -158,7 +158,7 @@ class TestTraining:
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 
-    @pytest.mark.parametrize("setting", [{"random_until": 0.1}, {"turns_until": 0.5}, {"pointer_rate": 2.0}])
+    @pytest.mark.parametrize("setting", [{"random_steps": 1}, {"turns_steps": 5}, {"pointer_rate": 2.0}])
     def test_a_model_without_a_pointer_is_refused(self, tmp_path, setting):
         with pytest.raises(InputError, match=f"{next(iter(setting))} is set, and lstm has no pointer"):
             train(tiny("lstm", **setting), tmp_path / "run", Silent())
@@ -169,12 +169,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            (
-                {"random_until": 0.5, "pointer_until": 0.4},
-                "pointer_until is 0.4, and must be 0 or at least",
-            ),
-            ({"pointer_until": 0.5, "turns_until": 0.4}, "turns_until is 0.4, and must be 0 or at least pointer_until"),
-            ({"turns_until": 1.5}, "turns_until is 1.5, and must be at least 0 and at most 1"),
+            ({"turns_steps": -1}, "turns_steps is -1, and must be at least 0"),
             ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
             ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),
             ({"balanced": 0.5, "short_share": 0.5}, "balanced and short_share both choose"),
@@ -186,7 +181,7 @@ class TestSettings:
 
     def test_of_former_versions_are_read_where_they_did_nothing(self):
         values = Experiment().to_dict()
-        values["training"] |= {"scouts": 0, "teacher": None, "teacher_until": 1.0, "short_until": 0.0}
+        values["training"] |= {"scouts": 0, "teacher": None, "teacher_until": 1.0, "turns_until": 0.0}
         assert Experiment.from_dict(values) == Experiment()
         values["training"]["scouts"] = 3
         with pytest.raises(InputError, match="training: scouts is 3: this version has no such setting any more"):

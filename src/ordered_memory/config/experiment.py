@@ -11,6 +11,9 @@ from ordered_memory.tasks import TASKS
 
 FORMER = {
     "short_until": 0.0,
+    "random_until": 0.0,
+    "pointer_until": 0.0,
+    "turns_until": 0.0,
     "hard_from": 0.0,
     "scouts": 0,
     "scouts_until": 1.0,
@@ -77,17 +80,17 @@ class TrainingConfig:
     all epochs. 0: it stays."""
     balanced: float = 0.0
     """Share of the training, from its start, in which each label is drawn as often as any other."""
-    random_until: float = 0.0
-    """Share of the training, from its start, in which all but the pointer learns alone, from short examples along
-    random trees: what words and phrases mean, whatever the tree. For ordered-memory."""
+    random_steps: int = 0
+    """First steps, in which all but the pointer learns alone, from short examples along random trees: what words and
+    phrases mean, whatever the tree. For ordered-memory."""
     random_lean: float = 1.0
     """How far random trees lean to the right: 1 not at all, and the more the further."""
-    pointer_until: float = 0.0
-    """From there to this share of the training the pointer learns alone, and all else is held. For ordered-memory."""
-    turns_until: float = 0.0
-    """From there to this share steps take turns: with a soft pointer it alone learns, along the trees of a hard one all
-    the rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of
-    the first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
+    pointer_steps: int = 0
+    """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
+    turns_steps: int = 0
+    """Steps after these that take turns: with a soft pointer it alone learns, along the trees of a hard one all the
+    rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of the
+    first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
     ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
@@ -136,17 +139,14 @@ class TrainingConfig:
             "pointer_rate",
         ):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share", "random_until", "dropout_from"):
+        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
-        for name in ("balanced", "pointer_until", "turns_until"):
-            value = getattr(self, name)
-            require(0 <= value <= 1, f"{name} is {value}, and must be at least 0 and at most 1")
+        for name in ("random_steps", "pointer_steps", "turns_steps"):
+            require_not_negative(name, getattr(self, name))
+        require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
         require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")
-        for name, before in (("pointer_until", "random_until"), ("turns_until", "pointer_until")):
-            share, least = getattr(self, name), getattr(self, before)
-            require(share == 0 or share >= least, f"{name} is {share}, and must be 0 or at least {before}, {least}")
         require(
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",

@@ -67,7 +67,7 @@ def page(folder: Path) -> str:
         _structures(systems, found),
         "## What finding the trees hangs on",
         f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {logic_rows()[0].experiment.training.epochs}, so "
-        "that training is unfinished; the phases before pointer and cell have found each other are as long as ever. "
+        "that training is unfinished; the steps until pointer and cell have found each other are as many as ever. "
         "Accuracy on all test pairs, and structures of longer ones.",
         _options([row for row in rows if row.group == "ablations"], found),
         "## The runs",

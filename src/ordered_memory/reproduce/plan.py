@@ -176,12 +176,9 @@ def logic_rows() -> list[Row]:
 
 
 def _ways_to_trees(ours: Experiment) -> list[Row]:
-    """What finding the trees of logical inference hangs on, on a shorter schedule whose phases are as long as ever."""
-    training = ours.training
-    longer = training.epochs / LOGIC_OPTION_EPOCHS
-    phases = {name: longer * getattr(training, name) for name in ("random_until", "pointer_until", "turns_until")}
-    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, **phases})
-    no_phases = dict.fromkeys(phases, 0.0) | {"pointer_rate": 1.0}
+    """What finding the trees of logical inference hangs on, on a shorter schedule."""
+    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
+    no_phases = {"random_steps": 0, "pointer_steps": 0, "turns_steps": 0, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),

@@ -55,7 +55,9 @@ def publish(
 
 def _figures(measured: dict[str, Any]) -> dict[str, Any]:
     """What a card tells of the validation and test sets."""
-    names = ("n", "accuracy", "f1", "f1_without_root")
+    names = ["n", "accuracy", "f1", "f1_without_root"]
+    if measured["test"].get("f1_words") is not None:
+        names.append("f1_words")
     return {split: {name: measured[split][name] for name in names} for split in ("validation", "test")}
 
 

@@ -133,7 +133,7 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        if self.config.random_until or self.config.turns_until:
+        if self.config.random_steps or self.config.turns_steps:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
     @property
@@ -205,7 +205,7 @@ class _Run:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
-        turn = next_turn(config, hard_share, self.share_done, position.step)
+        turn = next_turn(config, hard_share, position.step)
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
@@ -213,7 +213,7 @@ class _Run:
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
                 for parameter in group["params"]:
                     parameter.requires_grad_(learns)
-        if config.dropout_from or config.turns_until:
+        if config.dropout_from or config.turns_steps:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
         self.model.encoder.hard = turn.trees == "hard"

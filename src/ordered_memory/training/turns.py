@@ -30,23 +30,25 @@ POINTER, CELL, RANDOM = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("ran
 TURNS = (POINTER, CELL, RANDOM)
 
 
-def next_turn(config: TrainingConfig, hard_share: float, share: float, step: int) -> Turn:
-    """The turn of a step when that share of the training is behind."""
-    if share < config.random_until:
-        return RANDOM
-    if share < config.pointer_until:
-        return POINTER
-    if share < config.turns_until:
-        return TURNS[step % len(TURNS)]
+def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
+    """The turn of a step. It takes as many steps to find trees, however many examples there are."""
+    for steps, turns in (
+        (config.random_steps, (RANDOM,)),
+        (config.pointer_steps, (POINTER,)),
+        (config.turns_steps, TURNS),
+    ):
+        if step < steps:
+            return turns[step % len(turns)]
+        step -= steps
     hard = hard_share > 0 and float(torch.rand(())) < hard_share
-    if config.turns_until:
+    if config.turns_steps:
         return CELL if hard else POINTER
     return Turn("hard", "all") if hard else TOGETHER
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    settings = {name: getattr(config, name) > 0 for name in ("random_until", "pointer_until", "turns_until")}
+    settings = {name: getattr(config, name) > 0 for name in ("random_steps", "pointer_steps", "turns_steps")}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
 
