@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordered_memory.cli import main
+from ordered_memory.cli import main, progress
 from tests.cli.conftest import TEXT, TINY, error_of, om
 
 
@@ -145,3 +145,12 @@ class TestDoctorAndMain:
         assert done.returncode == 2
         assert "metrics.jsonl: cannot be written: No space left on device" in done.stderr
         assert (tmp_path / "best" / "weights.safetensors").exists()
+
+
+def test_long_work_tells_how_far_it_is_where_there_is_no_terminal(capsys, monkeypatch):
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr("ordered_memory.cli.progress.time.perf_counter", lambda: float(next(now)))
+    with progress.bar(3000) as advance:
+        for _ in range(3):
+            advance(1000)
+    assert capsys.readouterr().err.splitlines() == ["  measured 2,000 of 3,000"]

@@ -64,7 +64,10 @@ class TestTrain:
         assert "give --data-dir or set ORDERED_MEMORY_DATA" in told
         assert "trainDevTestTrees_PTB.zip" in told
         told = error_of(capsys, "train", "sst", "--data-dir", str(tmp_path), *out)
-        assert f"{tmp_path / 'sst'}: there is no such folder: the treebank is at https://" in told
+        assert (
+            f"{tmp_path / 'sst'}: there is no such folder, and sst's files are looked for there: the treebank is at https://"
+            in told
+        )
         assert not (tmp_path / "run").exists()
 
     def test_the_papers_vectors_are_asked_for_by_name(self, trees, tmp_path, capsys):

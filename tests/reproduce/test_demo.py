@@ -48,6 +48,13 @@ def test_the_table_holds_the_figures_of_the_results(demo: Demo) -> None:
             assert percent(figure) in lines[f"{name.capitalize()} trees"]
 
 
+def test_what_was_not_learned_in_the_time_is_told(demo: Demo) -> None:
+    result = demo.answer["ordered-memory"]
+    assert result["test"]["accuracy"] < demo_module.LEARNED  # seconds of training
+    words = " ".join(demo.said.split())
+    assert f"was not learned to the end in {result['position']['step']:,} steps" in words
+
+
 def test_it_shows_three_trees_a_pointer_and_the_way_to_the_report(demo: Demo) -> None:
     after = demo.said[demo.said.index("Results") :]
     assert after.count("gold; value") == after.count("induced; answer") == 3

@@ -68,7 +68,8 @@ class TrainingConfig:
     epochs: int = 50
     """Passes over the training set, at most."""
     budget: str | None = None
-    """Train for this long instead, such as 90s, 5m or 1h30m; schedules then follow the clock."""
+    """Train for this long instead, such as 90s, 5m or 1h30m; schedules then follow the clock. What is measured at the
+    end comes on top, and can take minutes."""
     batch_size: int = 128
     """Examples in a step."""
     short_share: float = 0.0

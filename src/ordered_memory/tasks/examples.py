@@ -102,7 +102,7 @@ def find_folder(folder: str | None, task: str, otherwise: str, hint: str) -> Pat
         raise InputError(f"no folder of files is named: give --data-dir{otherwise}")
     found = Path(folder) if folder else Path(str(place)) / task
     if not found.is_dir():
-        raise InputError(f"{found}: there is no such folder: {hint}")
+        raise InputError(f"{found}: there is no such folder, and {task}'s files are looked for there: {hint}")
     return found
 
 

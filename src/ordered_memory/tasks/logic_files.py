@@ -124,7 +124,8 @@ def verify(folder: Path, progress: Callable[[int], None] = lambda _: None) -> di
         sizes = {"left": len(splits["train"]) + len(splits["validation"])} | {name: len(sets[name]) for name in sets}
         for name, size in published.items():
             if sizes[name] != size:
-                raise InputError(f"{folder}: split {cut}, {name}: {sizes[name]:,} pairs, and {size:,} are published")
+                counts = f"{sizes[name]:,} pairs, and {size:,} are published"
+                raise InputError(f"{folder}: split {cut}, {name}: {counts}; only the released files can be verified")
             counted[f"split {cut}, {name}"] = size
     return counted
 
