@@ -54,7 +54,7 @@ class Telling(Silent):
 def test_frozen_vectors_are_the_embeddings_of_the_trained_model(data, tmp_path):
     progress = Telling()
     result = train(experiment(), tmp_path / "run", progress)
-    assert progress.told[0].endswith(f"{VECTORS_FILE}: 4 of 14 words have one")
+    assert progress.told[1].endswith(f"{VECTORS_FILE}: 4 of 14 words have one")
     (data / "glove" / VECTORS_FILE).unlink()  # the checkpoint holds all that is needed
     model = Classifier.from_pretrained(tmp_path / "run")
     for word, values in VECTORS.items():
@@ -90,7 +90,7 @@ def test_without_a_file_the_embeddings_are_learned(data, tmp_path):
     (data / "glove" / VECTORS_FILE).unlink()
     progress = Telling()
     train(experiment(), tmp_path / "run", progress)
-    assert progress.told[0] == f"no word vectors: there is no *.4d*.txt in {data / 'glove'}; the embeddings are learned"
+    assert progress.told[1] == f"no word vectors: there is no *.4d*.txt in {data / 'glove'}; the embeddings are learned"
     config = RunDirectory.open(tmp_path / "run").experiment().classifier
     assert (config.vectors, config.vectors_sha256) == (None, None)
     model = Classifier.from_pretrained(tmp_path / "run")
