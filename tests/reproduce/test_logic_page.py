@@ -34,6 +34,10 @@ def result(accuracy: float, f1: float | None = None, seed: int = 0, **changes: A
 
 
 def write(folder: Path, key: str, result: dict[str, Any]) -> None:
+    """Trained as its row is planned, but for the settings that it has."""
+    (row,) = [row for row in logic_rows() if row.key == key]
+    config = row.run(result["seed"]).to_dict()
+    result = result | {"config": config | {part: config[part] | new for part, new in result["config"].items()}}
     (folder / f"{key}-seed{result['seed']}.json").write_text(json.dumps(result))
 
 
@@ -162,3 +166,15 @@ def test_ways_to_find_the_trees(tmp_path: Path) -> None:
     ]
     assert line(text, "all learn together, from soft steps", section) == ["not run"] * 8
     assert line(text, "random trees that do not lean", "The runs")[0] == "files"
+
+
+def test_a_run_of_former_settings_is_marked(tmp_path: Path) -> None:
+    config = {"training": {"budget": None, "scouts": 3}, "data": {"test_reading": "longer", "source": "files"}}
+    write(tmp_path, "ordered-memory", result(0.99, 0.8, config=config))
+    assert line(page(tmp_path), "Ordered Memory, former settings", "Table 1")
+    assert "| Ordered Memory, former settings |" in summary(tmp_path)
+
+
+def test_the_time_of_scouts_counts_in_runs_of_former_settings(tmp_path: Path) -> None:
+    write(tmp_path, "ordered-memory", result(0.97, 0.8, seed=1, scouts=[{"seconds": 60.0}, {"seconds": 60.0}]))
+    assert line(page(tmp_path), "Ordered Memory", "The runs")[4] == "5m20s"

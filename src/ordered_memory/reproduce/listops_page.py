@@ -131,7 +131,7 @@ def _milestones(rows: Sequence[Row], folder: Path) -> list[str]:
             )
             cells = [NOTHING if seconds is None else duration(seconds) for seconds in reached]
             if any(cell != NOTHING for cell in cells):
-                named = _title(row, [result])
+                named = row.title_of([result])
                 lines.append([f"{named}, seed {result['seed']}, {threads(threads_of(result))}", *cells])
     if not lines:
         return []
@@ -173,7 +173,7 @@ def _systems(rows: Sequence[Row], folder: Path) -> str:
     lines = []
     for row in rows:
         results = row.results(folder)
-        lines.append(_system(row, _title(row, results), results, [result["test"] for result in results]))
+        lines.append(_system(row, row.title_of(results), results, [result["test"] for result in results]))
         if hard := [result for result in results if result.get("hard_pointer")]:
             tests = [result["hard_pointer"]["test"] for result in hard]
             lines.append(_system(row, f"{row.title}, hard pointer at test", hard, tests))
@@ -186,7 +186,7 @@ def _variants(rows: Sequence[Row], folder: Path) -> str:
     lines = []
     for row in rows:
         results, (published, _) = row.results(folder), _published(row)
-        title = _title(row, results) + (f" (published {published})" if row.key in LISTOPS and published else "")
+        title = row.title_of(results) + (f" (published {published})" if row.key in LISTOPS and published else "")
         tests = [result["test"] for result in results]
         figures_of_row = [
             mean_and_spread([test["accuracy"] for test in tests]),
@@ -198,11 +198,6 @@ def _variants(rows: Sequence[Row], folder: Path) -> str:
         shown = figures_of_row if results else [NOT_RUN] * len(figures_of_row)
         lines.append([title, *shown, *circumstances(results, len(row.seeds))])
     return table(heads, lines)
-
-
-def _title(row: Row, results: Sequence[dict[str, Any]]) -> str:
-    """A row's, with a word where a run of it was trained before the preset changed."""
-    return row.title + (", former settings" if any(map(row.has_former_settings, results)) else "")
 
 
 def _hard(results: Sequence[dict[str, Any]], name: str) -> str:
@@ -266,7 +261,7 @@ def _by_length(rows: Sequence[Row], folder: Path) -> list[str]:
         hard = [result["hard_pointer"] for result in results if result.get("hard_pointer")]
         for measured, way in ((results, ""), (hard, ", hard pointer")):
             parts = [result["test"]["buckets"] for result in measured]
-            title = _title(row, results) + way
+            title = row.title_of(results) + way
             for name, lines in (("accuracy", accuracies), ("f1", trees)):
                 if any(part[bucket][name] is not None for part in parts for bucket in buckets):
                     cells = (mean_and_spread([part[bucket][name] for part in parts]) for bucket in buckets)

@@ -43,7 +43,8 @@ def page(folder: Path) -> str:
         "## Table 1: the compared systems",
         f"Accuracy by number of operations, trained on at most 6, and on the splits A, B and C (the reading `longer`). "
         f"Ours, and in brackets the published figure: {ORDERED_MEMORY}. Checkpoints are picked on validation pairs. "
-        "Mean and standard deviation where there are several seeds.",
+        "Mean and standard deviation where there are several seeds. A run with former settings was trained before the "
+        "preset changed.",
         table(("", *LOGIC_COLUMNS), [line for row in systems for line in _system(row, found)]),
         "## Systematic generalisation: three readings",
         "The paper does not say which pairs with the held-out pattern are its test set of A, B and C: those of the "
@@ -67,7 +68,8 @@ def page(folder: Path) -> str:
         _structures(systems, found),
         "## What finding the trees hangs on",
         f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {logic_rows()[0].experiment.training.epochs}, so "
-        "that training is unfinished; the steps until pointer and cell have found each other are as many as ever. "
+        "that training is unfinished, but where a row says otherwise; the steps until pointer and cell have found each "
+        "other are as many as ever. "
         "Accuracy on all test pairs, and structures of longer ones.",
         _options([row for row in rows if row.group == "ablations"], found),
         "## The runs",
@@ -86,10 +88,11 @@ def summary(folder: Path) -> str:
         if row.key not in ("ordered-memory", "lstm", "tree-cell"):
             continue
         runs = row.results(folder)
-        told.append((row.title, runs))
-        ways = [(row.title, runs)]
+        named = row.title_of(runs)
+        told.append((named, runs))
+        ways = [(named, runs)]
         if hard := _with_hard_pointer(runs):
-            ways.append((f"{row.title}, hard pointer at test", hard))
+            ways.append((f"{named}, hard pointer at test", hard))
         for title, some in ways:
             cells = [[_bucket(run, name, "accuracy") for run in some] for name in columns]
             cells.append([run["test"]["f1_words"] for run in some])
@@ -100,10 +103,11 @@ def summary(folder: Path) -> str:
 
 def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
-    lines = [_line(row, row.title, found)]
+    title = row.title_of(found[row.key])
+    lines = [_line(row, title, found)]
     if any(result["hard_pointer"] for result in found[row.key]):
         hard = {key: _with_hard_pointer(results) for key, results in found.items()}
-        lines.append(_line(row, f"{row.title}, hard pointer at test", hard))
+        lines.append(_line(row, f"{title}, hard pointer at test", hard))
     return lines
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,10 @@ class Row:
         """Those of its runs that are finished."""
         files = [path for seed in self.seeds if (path := self.file(folder, seed)).exists()]
         return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+    def title_of(self, results: Sequence[dict[str, Any]]) -> str:
+        """The title, with a word where one of these runs was trained before the preset changed."""
+        return self.title + (", former settings" if any(map(self.has_former_settings, results)) else "")
 
     def run(self, seed: int) -> Experiment:
         return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
@@ -178,13 +182,16 @@ def logic_rows() -> list[Row]:
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
+    first = {"encoder": {"dropout": 0.1, "hard_share": 0.8}}
     no_phases = {"random_steps": 0, "pointer_steps": 0, "turns_steps": 0, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }
-    return [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
+    rows = [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
+    title = f"four hard steps of five, and late dropout in the cell, {ours.training.epochs} epochs"
+    return [*rows, Row("hard-share-0.8-dropout", title, _changed(ours, **first), group="ablations")]
 
 
 TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows, "logic": logic_rows}
