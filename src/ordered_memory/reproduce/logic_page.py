@@ -67,10 +67,9 @@ def page(folder: Path) -> str:
         "a statement, and F1 counts only the first as right: two models may be as good and differ in F1.",
         _structures(systems, found),
         "## What finding the trees hangs on",
-        f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {logic_rows()[0].experiment.training.epochs}, so "
+        f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {rows[0].experiment.training.epochs}, so "
         "that training is unfinished, but where a row says otherwise; the steps until pointer and cell have found each "
-        "other are as many as ever. "
-        "Accuracy on all test pairs, and structures of longer ones.",
+        "other are as many as ever. Accuracy on all test pairs, and structures of longer ones.",
         _options([row for row in rows if row.group == "ablations"], found),
         "## The runs",
         _runs(rows, found),

@@ -28,13 +28,14 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
 def make_optimiser(config: TrainingConfig, model: torch.nn.Module) -> torch.optim.Optimizer:
     """The optimiser that the config names; parameters that learn at another rate are a group of their own."""
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    apart = needs_pointer(config) is not None
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:  # word vectors that stay as they are
             continue
         part, _, inner = name.partition(".")
         kind = (1.0, False)
         if isinstance(model, Classifier) and part == "encoder":
-            pointer = needs_pointer(config) is not None and model.encoder.is_pointer(inner)
+            pointer = apart and model.encoder.is_pointer(inner)
             kind = model.encoder.rate_scale(inner) * (config.pointer_rate if pointer else 1.0), pointer
         groups.setdefault(kind, []).append(parameter)
     parameters = [
