@@ -177,14 +177,23 @@ class Tree:
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
         """(T,): for each token, in how many of its ancestors it lies in the right child. Binary trees only."""
-        count = len(self.spans) + 2  # one more than there are tokens
-        change = np.bincount(self.splits, minlength=count) - np.bincount(self.spans[:, 1], minlength=count)
-        return np.cumsum(change)[:-1]
+        return _right_depths(self.spans, self.splits)
 
     @property
     def slots_needed(self) -> int:
         """How many slots Ordered Memory needs to build exactly this tree. Binary trees only."""
         return max(1, int(self.right_depths.max()))
+
+
+def right_depths(spans: Spans) -> NDArray[np.int64]:
+    """`Tree.right_depths` of a binary tree that is given by its nodes alone, in preorder."""
+    return _right_depths(spans, _splits(spans))
+
+
+def _right_depths(spans: Spans, splits: NDArray[np.int32]) -> NDArray[np.int64]:
+    count = len(spans) + 2  # one more than there are tokens
+    change = np.bincount(splits, minlength=count) - np.bincount(spans[:, 1], minlength=count)
+    return np.cumsum(change)[:-1]
 
 
 def _splits(spans: Spans) -> NDArray[np.int32]:

@@ -93,6 +93,10 @@ class TrainingConfig:
     rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of the
     first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
     ordered-memory."""
+    write_every: int = 0
+    """After the turns, write down the trees of all training examples every so many steps, as a hard pointer has them,
+    and learn along these: the rest from its steps, and the pointer, from labels and from the trees themselves, from its
+    own. 0: along the trees of the moment, and from labels alone. For ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
@@ -144,7 +148,7 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
-        for name in ("random_steps", "pointer_steps", "turns_steps"):
+        for name in ("random_steps", "pointer_steps", "turns_steps", "write_every"):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
         require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")
@@ -152,6 +156,7 @@ class TrainingConfig:
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
         )
+        require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
         if self.budget is not None:
             parse_duration(self.budget)
 

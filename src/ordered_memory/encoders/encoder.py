@@ -50,6 +50,9 @@ class Encoder(nn.Module, ABC):
     output_size: int
     hard: bool = False
     """Whether this training step takes a hard pointer, where the encoder has one: it does not learn then."""
+    imitates: bool = False
+    """Whether this training step teaches the pointer the trees that come with the batch, where the encoder has one:
+    it follows its own then, and is told how far they are from these."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:

@@ -11,7 +11,7 @@ from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.encoders.gold_trees import compose_along
 from ordered_memory.memory import OrderedMemory, Pointer
-from ordered_memory.trees import Spans, induce_spans
+from ordered_memory.trees import Spans, induce_spans, right_depths
 
 
 class OrderedMemoryEncoder(Encoder):
@@ -34,6 +34,9 @@ class OrderedMemoryEncoder(Encoder):
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
+        if trees is not None and self.imitates:
+            reading = self.memory.read(embedded, lengths=lengths)
+            return Encoding(reading.state.M_hat[0, :, -1], distance_from_trees(reading.p[0], lengths, trees))
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
         if self.training and self.hard:
@@ -89,6 +92,21 @@ def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
     """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
     # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
     return _mean_over_tokens(torch.special.entr(pointers.clamp_min(1e-6)).sum(-1), lengths)
+
+
+def distance_from_trees(pointers: Tensor, lengths: Tensor, trees: Sequence[Spans]) -> Tensor:
+    """The mean cross-entropy of the pointers (time, batch, slots) with those that build each row's binary tree.
+
+    Where a tree is deeper than the memory the topmost slot stands in for those above it.
+    """
+    slots = pointers.shape[-1]
+    wanted = torch.full(pointers.shape[:2], slots - 1)
+    for row, spans in enumerate(trees):
+        places = np.clip(slots - right_depths(spans), 0, slots - 1)
+        wanted[: len(places), row] = torch.from_numpy(places)
+    found = pointers.gather(-1, wanted.to(pointers.device)[..., None])[..., 0]
+    # A slot out of reach has no gradient, and would make the mean infinite.
+    return _mean_over_tokens(-found.clamp_min(1e-4).log(), lengths)
 
 
 def _mean_over_tokens(values: Tensor, lengths: Tensor) -> Tensor:

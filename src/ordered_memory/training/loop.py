@@ -34,8 +34,17 @@ from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
-from ordered_memory.training.turns import draw_short, needs_pointer, next_turn, short_examples, with_random_trees
+from ordered_memory.training.turns import (
+    WRITTEN_POINTER,
+    draw_short,
+    needs_pointer,
+    next_turn,
+    short_examples,
+    with_random_trees,
+    writes_trees,
+)
 from ordered_memory.training.word_vectors import prepare_vectors
+from ordered_memory.training.written import WrittenTrees
 from ordered_memory.vectors import WordVectors
 
 
@@ -79,6 +88,7 @@ def train(
             raise
         if resume:
             run.position = directory.load_last(model, run.optimiser)
+            run.written = directory.load_written(run.training_set, task.sentences)
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
@@ -129,6 +139,7 @@ class _Run:
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
+        self.written: WrittenTrees | None = None
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
@@ -168,7 +179,7 @@ class _Run:
                         self.progress.tell(self.why_enough())
                 stop = bool(asked)
                 if due or stop or position.finished or time.perf_counter() - saved > config.checkpoint_seconds:
-                    self.directory.save_last(self.model, self.optimiser, position)
+                    self.directory.save_last(self.model, self.optimiser, position, self.written)
                     saved = time.perf_counter()
                 if stop and not position.finished:
                     raise Interrupted
@@ -216,12 +227,18 @@ class _Run:
         if config.dropout_from or config.turns_steps:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
+        if writes_trees(config, position.step):
+            self.write_trees()
         self.model.encoder.hard = turn.trees == "hard"
+        self.model.encoder.imitates = turn == WRITTEN_POINTER
         if turn.trees == "random":
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
             batch = with_random_trees(batch, config, position.step)
         else:
             batch = self.training_set.batch(indices, self.model)
+        if turn.trees == "written":
+            assert self.written is not None  # they were, before the first such step
+            batch = self.written.show(batch, indices)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
@@ -230,6 +247,12 @@ class _Run:
                 position.training_loss + first,
                 position.training_steps + 1,
             )
+
+    def write_trees(self) -> None:
+        """The trees of the moment, of all training examples: later steps learn along them."""
+        count = len(self.training_set)
+        self.progress.tell(f"writing down the trees of {count:,} training examples")
+        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count))
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

@@ -3,7 +3,8 @@
 config.json     the experiment, whole: `om train --config` runs it again
 metrics.jsonl   a line for each evaluation
 best/           the model with the best validation accuracy so far
-last/           the model, the optimiser, the generator's state and the position: `--resume` goes on from here
+last/           the model, the optimiser, the generator's state, the position, and the trees that were written down, if
+                any: `--resume` goes on from here
 result.json     once it is finished: the figures
 """
 
@@ -22,9 +23,11 @@ from ordered_memory import atomic
 from ordered_memory.classifier import WEIGHTS, Classifier, load_tensors, save_tensors
 from ordered_memory.config import Experiment, from_dict
 from ordered_memory.errors import InputError
+from ordered_memory.training.batching import Dataset
+from ordered_memory.training.written import WrittenTrees
 
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
-POSITION, OPTIMISER = "position.json", "optimiser.safetensors"
+POSITION, OPTIMISER, TREES = "position.json", "optimiser.safetensors", "trees.safetensors"
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,21 @@ class RunDirectory:
     def save_best(self, model: Classifier) -> None:
         model.save_pretrained(self.path / "best")
 
-    def save_last(self, model: Classifier, optimiser: torch.optim.Optimizer, position: Position) -> None:
-        """The state after this step, in place of the former one."""
+    def save_last(
+        self,
+        model: Classifier,
+        optimiser: torch.optim.Optimizer,
+        position: Position,
+        written: WrittenTrees | None = None,
+    ) -> None:
+        """The state after this step, with the trees that are learned along, in place of the former one."""
 
         def fill(folder: Path) -> None:
             model.write_files(folder)
             save_tensors(folder / OPTIMISER, optimiser_tensors(optimiser) | {"generator": torch.get_rng_state()})
             atomic.write_json(folder / POSITION, asdict(position))
+            if written is not None:
+                save_tensors(folder / TREES, written.tensors())
 
         atomic.write_directory(self.path / "last", fill)
 
@@ -184,6 +195,16 @@ class RunDirectory:
             raise InputError(f"{folder / OPTIMISER}: not the optimiser's state of this model: {error}") from None
         self._forget_after(position.step)
         return position
+
+    def load_written(self, dataset: Dataset, sentences: int) -> WrittenTrees | None:
+        """The trees that the run learns along, if it has written any."""
+        path = self.path / "last" / TREES
+        if not path.exists():
+            return None
+        try:
+            return WrittenTrees.from_tensors(load_tensors(path), dataset, sentences)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
 
     def _forget_after(self, step: int) -> None:
         kept = [record for record in self.metrics() if record["step"] <= step]

@@ -21,12 +21,13 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "random"]
+    trees: Literal["soft", "hard", "random", "written"]
     learns: Literal["all", "pointer", "rest"]
 
 
 TOGETHER = Turn("soft", "all")
 POINTER, CELL, RANDOM = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("random", "rest")
+WRITTEN_CELL, WRITTEN_POINTER = Turn("written", "rest"), Turn("written", "pointer")
 TURNS = (POINTER, CELL, RANDOM)
 
 
@@ -41,9 +42,17 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
             return turns[step % len(turns)]
         step -= steps
     hard = hard_share > 0 and float(torch.rand(())) < hard_share
+    if config.write_every:
+        return WRITTEN_CELL if hard else WRITTEN_POINTER
     if config.turns_steps:
         return CELL if hard else POINTER
     return Turn("hard", "all") if hard else TOGETHER
+
+
+def writes_trees(config: TrainingConfig, step: int) -> bool:
+    """Whether the trees of all examples are written down before this step."""
+    begins = config.random_steps + config.pointer_steps + config.turns_steps
+    return config.write_every > 0 and step >= begins and (step - begins) % config.write_every == 0
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
