@@ -35,7 +35,8 @@ class OrderedMemoryEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         if trees is not None and self.imitates:
-            reading = self.memory.read(embedded, lengths=lengths)
+            # With as many slots as the trees were found with: some are deeper than the memory of other steps.
+            reading = self.memory.read(embedded, lengths=lengths, num_slots=self.test_slots)
             return Encoding(reading.state.M_hat[0, :, -1], distance_from_trees(reading.p[0], lengths, trees))
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
