@@ -79,7 +79,7 @@ class TestData:
             ("--read some.tsv --out other", "--read only checks a file"),
             ("--lengths many", "--lengths is 'many'"),
             ("--lengths 20-30 --train-size 5", "--train-size is for the three splits: with --lengths say --count"),
-            ("--lengths 300-200", "max_length is 200, below min_length"),
+            ("--lengths 300-200", "--lengths is '300-200', and its second length must not be below its first"),
             ("--max-depth 0", "--max-depth is 0"),
             ("--read nowhere.tsv", "nowhere.tsv: cannot be read: No such file or directory"),
         ],

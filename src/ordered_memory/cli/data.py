@@ -87,6 +87,8 @@ def _window(arguments: ListOpsArguments) -> WindowConfig:
     low, dash, high = (arguments.lengths or "").partition("-")
     if not (low.isdecimal() and (high.isdecimal() or not dash)):
         raise InputError(f"--lengths is {arguments.lengths!r}, and must be one length or two, such as 200-300")
+    if int(low) > int(high or low):
+        raise InputError(f"--lengths is {arguments.lengths!r}, and its second length must not be below its first")
     config, kinds = arguments.config, (ListOpsConfig, WindowConfig)
     of_splits, of_window = ({field.name for field in dataclasses.fields(kind)} for kind in kinds)
     for name in sorted(of_splits - of_window):
