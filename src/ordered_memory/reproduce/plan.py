@@ -30,6 +30,8 @@ OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 3
 """Of the runs that compare ways to find the trees of logical inference."""
+SPLIT_EPOCHS = {"A": 7, "B": 9, "C": 12}
+"""Of Ordered Memory: more where there are fewer pairs, for it takes as many steps to find the trees."""
 FORMER_LOGIC_EPOCHS = 8
 """Of the run that first learned pointer and cell apart."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
@@ -171,7 +173,11 @@ def logic_rows() -> list[Row]:
         Row(
             f"{row.key}-{split}",
             f"{row.title}, split {split}",
-            _changed(row.experiment, data={"split": split}),
+            _changed(
+                row.experiment,
+                data={"split": split},
+                training={"epochs": SPLIT_EPOCHS[split]} if row.key == "ordered-memory" else {},
+            ),
             group="splits",
         )
         for row in rows
