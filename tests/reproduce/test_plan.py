@@ -12,6 +12,7 @@ from ordered_memory.reproduce.plan import (
     NUMBERS,
     OPTION_EPOCHS,
     SIZES,
+    SPLIT_EPOCHS,
     TABLES,
     Row,
     listops_rows,
@@ -59,7 +60,7 @@ def test_table_1_is_planned_whole():
             assert (f"{key}-{split}" in rows) == (split in published)
 
 
-def test_a_row_of_a_split_differs_from_its_system_in_the_split_only():
+def test_a_row_of_a_split_differs_from_its_system_in_the_split_and_ours_in_epochs_only():
     rows = {row.key: row for row in logic_rows()}
     splits = [row for row in rows.values() if row.group == "splits"]
     assert len(splits) == 24
@@ -67,7 +68,11 @@ def test_a_row_of_a_split_differs_from_its_system_in_the_split_only():
         key, _, split = row.key.rpartition("-")
         assert row.experiment.data.split == split
         whole = dataclasses.replace(row.experiment.data, split="full")
-        assert dataclasses.replace(row.experiment, data=whole) == rows[key].experiment
+        training = row.experiment.training
+        if key == "ordered-memory":  # which has more epochs where there are fewer pairs
+            assert training.epochs == SPLIT_EPOCHS[split]
+            training = dataclasses.replace(training, epochs=rows[key].experiment.training.epochs)
+        assert dataclasses.replace(row.experiment, data=whole, training=training) == rows[key].experiment
 
 
 def test_the_faithful_transformers_stand_beside_those_that_learn():

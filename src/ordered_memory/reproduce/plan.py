@@ -190,7 +190,7 @@ def logic_rows() -> list[Row]:
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
-    moving = {"training": {"write_every": 0}, "encoder": {"hard_share": 0.8}}
+    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0}, "encoder": {"hard_share": 0.8}}
     no_phases = {"random_steps": 0, "pointer_steps": 0, "turns_steps": 0, "write_every": 0, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
