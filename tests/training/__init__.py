@@ -1,6 +1,7 @@
 """One tiny experiment that every test of training shares: hundredths of a second an epoch, with dropout everywhere."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,3 +78,13 @@ class Listener(Silent):
 
     def stop(self) -> None:
         self.stops += 1
+
+
+def stopping_after(step: int) -> Listener:
+    """One that asks the run to stop after that step, as Ctrl-C or a scheduler would."""
+
+    def stop(position: Position) -> None:
+        if position.step == step:
+            signal.raise_signal(signal.SIGTERM)
+
+    return Listener(stop)

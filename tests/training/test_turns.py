@@ -1,6 +1,5 @@
 """Pointer and cell that take turns: who learns in which step, from what, and along which trees."""
 
-import signal
 from collections import Counter
 from typing import ClassVar
 
@@ -26,7 +25,7 @@ from ordered_memory.training.turns import (
     short_examples,
     with_random_trees,
 )
-from tests.training import Listener, everything_that_lasts, tiny
+from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 
 # Twelve steps: three along random trees, three of the pointer alone, three of each kind in turn, three apart.
 PHASES = {"random_steps": 3, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
@@ -148,13 +147,8 @@ class TestTraining:
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
         experiment = apart(beta1=0.9)
         train(experiment, tmp_path / "whole", Silent())
-
-        def stop(position: Position) -> None:
-            if position.step == stop_after:
-                signal.raise_signal(signal.SIGTERM)
-
         with pytest.raises(Interrupted):
-            train(experiment, tmp_path / "resumed", Listener(stop))
+            train(experiment, tmp_path / "resumed", stopping_after(stop_after))
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 

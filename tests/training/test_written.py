@@ -1,7 +1,5 @@
 """Trees that are written down: which they are, which steps learn along them, and that a kill does not change them."""
 
-import signal
-
 import numpy as np
 import pytest
 import torch
@@ -18,7 +16,7 @@ from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
 from ordered_memory.training.turns import WRITTEN_CELL, WRITTEN_POINTER, next_turn, writes_trees
 from ordered_memory.training.written import WrittenTrees
-from tests.training import Listener, everything_that_lasts
+from tests.training import Listener, everything_that_lasts, stopping_after
 from tests.training.test_turns import PHASES, apart
 
 # Nine steps of phases, as in test_turns, and then three along written trees, which are written anew after two.
@@ -126,24 +124,15 @@ class TestTraining:
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
         experiment = apart(beta1=0.9, **WRITING)
         train(experiment, tmp_path / "whole", Silent())
-
-        def stop(position: Position) -> None:
-            if position.step == stop_after:
-                signal.raise_signal(signal.SIGTERM)
-
         with pytest.raises(Interrupted):
-            train(experiment, tmp_path / "resumed", Listener(stop))
+            train(experiment, tmp_path / "resumed", stopping_after(stop_after))
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
         assert (tmp_path / "whole" / "last" / "trees.safetensors").exists()
 
     def test_a_file_of_trees_that_does_not_fit_is_named(self, tmp_path):
-        def stop(position: Position) -> None:
-            if position.step == 10:
-                signal.raise_signal(signal.SIGTERM)
-
         with pytest.raises(Interrupted):
-            train(apart(**WRITING), tmp_path / "run", Listener(stop))
+            train(apart(**WRITING), tmp_path / "run", stopping_after(10))
         path = tmp_path / "run" / "last" / "trees.safetensors"
         save_tensors(path, {"nodes": torch.zeros(3, 2), "ends": torch.zeros(3)})
         with pytest.raises(InputError, match=r"trees\.safetensors: the written trees are not those"):

@@ -47,8 +47,11 @@ class WrittenTrees:
     def show(self, batch: Batch, indices: NDArray[np.int64]) -> Batch:
         """The batch of these examples with its trees."""
         numbers = [index * self.sentences + sentence for sentence in range(self.sentences) for index in indices]
-        begins = np.concatenate(([0], self.ends))
-        return batch._replace(trees=[self.nodes[begins[number] : self.ends[number]] for number in numbers])
+        return batch._replace(trees=[self._of(number) for number in numbers])
+
+    def _of(self, number: int) -> Spans:
+        begin = self.ends[number - 1] if number else 0
+        return self.nodes[begin : self.ends[number]]
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
