@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
-from ordered_memory.encoders import Encoder, Encoding, Outcome, make_encoder
+from ordered_memory.encoders import Encoder, Encoding, Outcome, SharedTrees, make_encoder
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Spans, Tree, escape
 from ordered_memory.vectors import WordVectors
@@ -182,7 +182,7 @@ class Classifier(nn.Module):
 
     def parse(self, batch: Batch, **options: Any) -> Parsed:
         """As `forward`, with the trees; options such as `pointer="hard"` go to the encoder."""
-        parse = self.encoder.parse(self._embed(batch), batch.lengths, batch.trees, **options)
+        parse = self.encoder.parse(self._embed(batch), batch.lengths, self._trees(batch), **options)
         return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
 
     def _embed(self, batch: Batch) -> Tensor:
@@ -192,8 +192,13 @@ class Classifier(nn.Module):
         mask: Tensor = self.input_dropout(torch.ones_like(embedded[0]))  # (rows, size)
         return embedded * mask
 
+    def _trees(self, batch: Batch) -> Sequence[Spans] | None:
+        """With the tokens, where equal ones have equal embeddings: then what stands in several trees is one."""
+        differ = self.input_dropout.training and self.input_dropout.p > 0
+        return batch.trees if batch.trees is None or differ else SharedTrees(batch.trees, batch.tokens)
+
     def _encode(self, batch: Batch) -> Encoding:
-        encoding: Encoding = self.encoder(self._embed(batch), batch.lengths, batch.trees)
+        encoding: Encoding = self.encoder(self._embed(batch), batch.lengths, self._trees(batch))
         return encoding
 
     def _answer(self, vector: Tensor) -> Tensor:

@@ -75,11 +75,17 @@ class ReleasedScore(nn.Module):
         self.weight = nn.Linear(D, 1, **factory)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, M_hat: Tensor) -> Tensor:
-        query = self.query_norm(self.query(self.dropout(x)))  # (B, D)
-        key = self.key_norm(self.key(self.dropout(M_hat)))  # (B, N, D)
-        beta: Tensor = self.weight(self.dropout(functional.relu(query[:, None] + key))).squeeze(-1)  # (B, N)
-        return beta / math.sqrt(x.shape[-1])
+    def of_token(self, x: Tensor) -> Tensor:
+        query: Tensor = self.query_norm(self.query(self.dropout(x)))
+        return query
+
+    def of_slot(self, M_hat: Tensor) -> Tensor:
+        key: Tensor = self.key_norm(self.key(self.dropout(M_hat)))
+        return key
+
+    def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:  # noqa: ARG002 - the paper's form goes by it
+        beta: Tensor = self.weight(self.dropout(functional.relu(query + key))).squeeze(-1)
+        return beta / math.sqrt(key.shape[-1])
 
 
 class PaperScore(nn.Module):
@@ -92,10 +98,17 @@ class PaperScore(nn.Module):
         self.weight = nn.Linear(D, 1, **factory)  # w2, b2
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, M_hat: Tensor) -> Tensor:
-        hidden = torch.tanh(self.query(self.dropout(x))[:, None] + self.key(self.dropout(M_hat)))  # eq. 8  (B, N, D)
-        beta: Tensor = self.weight(self.dropout(hidden)).squeeze(-1)  # (B, N)
-        return beta / math.sqrt(M_hat.shape[1])
+    def of_token(self, x: Tensor) -> Tensor:
+        query: Tensor = self.query(self.dropout(x))
+        return query
+
+    def of_slot(self, M_hat: Tensor) -> Tensor:
+        key: Tensor = self.key(self.dropout(M_hat))
+        return key
+
+    def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:
+        beta: Tensor = self.weight(self.dropout(torch.tanh(query + key))).squeeze(-1)  # eq. 8
+        return beta / math.sqrt(N)
 
 
 SCORES: dict[str, Callable[..., nn.Module]] = {"released": ReleasedScore, "paper": PaperScore}
@@ -106,10 +119,11 @@ class MaskedAttention(nn.Module):
 
     def __init__(self, D: int, form: str = "released", dropout: float = 0.0, **factory: Any) -> None:
         super().__init__()
-        self.score = SCORES[form](D, dropout, **factory)
+        self.score: Any = SCORES[form](D, dropout, **factory)
 
     def forward(self, x: Tensor, M_hat: Tensor, p: Tensor) -> Tensor:
-        beta = self.score(x, M_hat)  # eq. 8-9  (B, N)
+        score = self.score
+        beta = score.join(score.of_token(x)[:, None], score.of_slot(M_hat), M_hat.shape[1])  # eq. 8-9  (B, N)
         # One slot further up than the last pointer at most, for one token came; the bottom is always in reach.
         # Only p was zero, after the first token, leaves the bottom alone: there is one sub-tree to point at.
         mask = functional.pad(p.cumsum(-1)[:, 1:], (0, 1), value=1.0)  # eq. 10

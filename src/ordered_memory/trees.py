@@ -185,11 +185,6 @@ class Tree:
         return max(1, int(self.right_depths.max()))
 
 
-def right_depths(spans: Spans) -> NDArray[np.int64]:
-    """`Tree.right_depths` of a binary tree that is given by its nodes alone, in preorder."""
-    return _right_depths(spans, _splits(spans))
-
-
 def _right_depths(spans: Spans, splits: NDArray[np.int32]) -> NDArray[np.int64]:
     count = len(spans) + 2  # one more than there are tokens
     change = np.bincount(splits, minlength=count) - np.bincount(spans[:, 1], minlength=count)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ordered_memory.config import TreeCellConfig, TreeLSTMConfig, TreeRNNConfig
 from ordered_memory.encoders import make_encoder
-from ordered_memory.encoders.gold_trees import schedule
+from ordered_memory.encoders.shared_trees import SharedTrees, schedule
 from ordered_memory.errors import InputError
-from ordered_memory.trees import balanced, left_branching, random_tree, right_branching
+from ordered_memory.trees import Tree, balanced, left_branching, random_tree, right_branching
 
 SIZE = 4
 CONFIGS = {
@@ -77,19 +77,70 @@ def test_the_batch_agrees_with_the_recursion_in_outputs_and_gradients(name, inpu
         torch.testing.assert_close(one, other)
 
 
-@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 2**31)), min_size=1, max_size=6))
+def written_out(plan, names):
+    """Composition as text: what the schedule would build, given the text of each place in (time * batch)."""
+    leaves = [names[place] for place in plan.leaves.tolist()]
+    below: list[str] = []
+    for level in plan.levels:
+        taken = [below[place] for place in level.taken.tolist()]
+        pairs = zip(taken[: level.nodes], taken[level.nodes : 2 * level.nodes], strict=True)
+        below = [f"( {left} {right} )" for left, right in pairs] + leaves[: level.leaves] + taken[2 * level.nodes :]
+        del leaves[: level.leaves]
+    assert not leaves
+    return [below[place] for place in plan.roots.tolist()]
+
+
+ROWS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 2**31)), min_size=1, max_size=6)
+
+
+@given(ROWS)
 def test_any_trees_are_composed_as_their_brackets_say(rows):
-    """Composition as text: what the schedule would build is written out, and must be the tree itself."""
     trees = [random_tree(words(length), np.random.default_rng(seed)) for length, seed in rows]
     plan = schedule([tree.spans for tree in trees], [len(tree) for tree in trees])
-    names = [str(place // len(trees)) for place in plan.leaves.tolist()]
-    nodes = []
-    for size, order in zip(plan.sizes, plan.orders, strict=True):
-        pairs = [f"( {left} {right} )" for left, right in zip(nodes[::2], nodes[1::2], strict=True)]
-        level = pairs + names[:size]
-        del names[:size]
-        nodes = [level[place] for place in order.tolist()]
-    assert nodes == [tree.to_brackets() for tree in trees]
+    names = [str(place // len(trees)) for place in range(12 * len(trees))]
+    assert written_out(plan, names) == [tree.to_brackets() for tree in trees]
+
+
+@given(ROWS, st.integers(1, 3))
+def test_shared_sub_trees_are_composed_once_and_as_their_brackets_say(rows, kinds):
+    generators = [np.random.default_rng(seed) for _, seed in rows]
+    trees = [
+        random_tree([str(kind) for kind in generator.integers(kinds, size=length)], generator)
+        for (length, _), generator in zip(rows, generators, strict=True)
+    ]
+    tokens = np.zeros((12, len(trees)), dtype=np.int64)
+    for row, tree in enumerate(trees):
+        tokens[: len(tree), row] = [int(token) for token in tree.tokens]
+    plan = schedule(
+        SharedTrees([tree.spans for tree in trees], torch.from_numpy(tokens)), [len(tree) for tree in trees]
+    )
+    assert written_out(plan, [str(token) for token in tokens.flatten()]) == [tree.to_brackets() for tree in trees]
+    different = {
+        Tree(tree.tokens[start:end], tree.spans[inside] - start).to_brackets()
+        for tree in trees
+        for start, end in tree.spans.tolist()
+        for inside in [(tree.spans[:, 0] >= start) & (tree.spans[:, 1] <= end)]
+    }
+    assert sum(level.nodes for level in plan.levels) == len(different)
+    assert len(plan.leaves) == len({token for tree in trees for token in tree.tokens})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_sharing_changes_neither_outputs_nor_gradients(name):
+    torch.manual_seed(0)
+    generator = np.random.default_rng(0)
+    encoder = make_encoder(name, 3, CONFIGS[name]).double()
+    trees = [random_tree(words(length), generator) for length in (9, 1, 4, 9, 9, 2)] * 2
+    tokens = torch.randint(3, (9, 12), generator=torch.Generator().manual_seed(1))
+    embedding = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+    lengths, spans = torch.tensor([len(tree) for tree in trees]), [tree.spans for tree in trees]
+    weights = torch.randn(12, SIZE, dtype=torch.float64)
+    answers = []
+    for given_trees in (spans, SharedTrees(spans, tokens)):
+        vector = encoder(embedding[tokens], lengths, given_trees).vector
+        answers.append((vector, *torch.autograd.grad((vector * weights).sum(), [embedding, *encoder.parameters()])))
+    for one, other in zip(*answers, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("make", [left_branching, right_branching])
@@ -108,9 +159,10 @@ def test_work_grows_with_the_nodes_only():
     """Each node is composed once, and each leaf is read once, however uneven the depths."""
     trees = [left_branching(words(40)), balanced(words(40)), right_branching(words(3)), left_branching(words(1))]
     plan = schedule([tree.spans for tree in trees], [len(tree) for tree in trees])
-    assert sum(plan.sizes) == len(plan.leaves) == 84
-    assert len(plan.orders) == 1 + max(tree.depth for tree in trees)
-    assert sum(map(len, plan.orders)) == 84 + 80  # leaves and nodes
+    assert sum(level.leaves for level in plan.levels) == len(plan.leaves) == 84
+    assert len(plan.levels) == 1 + max(tree.depth for tree in trees)
+    assert sum(level.nodes for level in plan.levels) == 80
+    assert sum(len(level.taken) for level in plan.levels) == 160  # each child once: nothing is kept
 
 
 class TestForgetGates:

@@ -274,7 +274,7 @@ class TestOperator:
         tensors = [torch.randn(5, 4, dtype=torch.float64) for _ in range(2)]
         om = layer(3, 4, 3)
         tensors.append(torch.cat([p.flatten() for p in operator._parameters(om.directions[0])]).detach())
-        switches = operator.Switches(3, 2, 0, 0, 0, 1, 0, 1, 1)
+        switches = operator.Switches(3, 2, 0, 0, 0, 1, 0, 0, 1, 1)
         arguments = ([t.requires_grad_() for t in tensors], sizes, torch.zeros(1, dtype=torch.int64), list(switches))
         torch.library.opcheck(
             operator._read, (*arguments, [1e-5, 0.0, 0.0]), test_utils=("test_schema", "test_faketensor")
@@ -299,6 +299,20 @@ class TestOperator:
         om(x)[1].M.square().sum().backward()
         assert x.grad is not None
         assert all(parameter.grad is None for parameter in om.parameters())
+
+    @pytest.mark.parametrize("cell", ["gated", "tree-rnn"])
+    def test_the_gradients_of_the_rest_are_the_same_where_the_cell_does_not_learn(self, cell):
+        om = layer(3, 6, 4, cell=cell)
+        x = torch.randn(7, 5, 3, dtype=torch.float64, requires_grad=True)
+        others = [x, *(value for name, value in om.named_parameters() if ".cell." not in name)]
+        lengths, weights = torch.tensor([7, 4, 7, 1, 2]), torch.randn(6, dtype=torch.float64)
+
+        def gradients():
+            return torch.autograd.grad((om(x, lengths=lengths)[0] * weights).sum(), others)
+
+        expected = gradients()
+        om.directions[0].cell.requires_grad_(False)
+        torch.testing.assert_close(gradients(), expected, rtol=0, atol=0)
 
     def test_autocast_regions_are_left_in_full_precision(self):
         om, x = layer(3, 6, 3, dtype=torch.float32), torch.randn(5, 2, 3)
@@ -335,7 +349,7 @@ class TestOperator:
         om = layer(3, 4, 3)
         parameters = torch.cat([p.flatten() for p in operator._parameters(om.directions[0])]).detach()
         tensors = [torch.randn(1, 4, dtype=torch.float64), torch.randn(1, 4, dtype=torch.float64), parameters]
-        switches = list(operator.Switches(3, 1, 0, 0, 0, 1, 0, 1, 0))
+        switches = list(operator.Switches(3, 1, 0, 0, 0, 1, 0, 0, 1, 0))
         with pytest.raises(RuntimeError, match="record of the forward pass is gone"):
             operator._read_backward([None] * 5, tensors, sizes, seed, torch.tensor([10**9]), switches, [1e-5, 0.0, 0.0])
 

@@ -10,6 +10,7 @@ from ordered_memory.encoders.lstm import LSTMEncoder
 from ordered_memory.encoders.on_lstm import ONLSTMEncoder
 from ordered_memory.encoders.ordered_memory import OrderedMemoryEncoder
 from ordered_memory.encoders.rrnet import RRNetEncoder
+from ordered_memory.encoders.shared_trees import SharedTrees
 from ordered_memory.encoders.spinn import SPINNEncoder
 from ordered_memory.encoders.transformer import TransformerEncoder
 from ordered_memory.encoders.tree_cell import TreeCellEncoder
@@ -40,4 +41,4 @@ def make_encoder(name: str, input_size: int, config: EncoderConfig, sentences: i
     return encoder
 
 
-__all__ = ["ENCODERS", "Encoder", "Encoding", "Outcome", "Parse", "make_encoder"]
+__all__ = ["ENCODERS", "Encoder", "Encoding", "Outcome", "Parse", "SharedTrees", "make_encoder"]

@@ -5,13 +5,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ordered_memory.config import OrderedMemoryConfig
+from ordered_memory.encoders.choices import candidates, choices, distance
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.encoders.gold_trees import compose_along
+from ordered_memory.encoders.shared_trees import compose_along
 from ordered_memory.memory import OrderedMemory, Pointer
-from ordered_memory.trees import Spans, induce_spans, right_depths
+from ordered_memory.trees import Spans, induce_spans
 
 
 class OrderedMemoryEncoder(Encoder):
@@ -35,9 +36,7 @@ class OrderedMemoryEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         if trees is not None and self.imitates:
-            # With as many slots as the trees were found with: some are deeper than the memory of other steps.
-            reading = self.memory.read(embedded, lengths=lengths, num_slots=self.test_slots)
-            return Encoding(reading.state.M_hat[0, :, -1], distance_from_trees(reading.p[0], lengths, trees))
+            return self._imitate(trees, embedded, lengths)
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
         if self.training and self.hard:
@@ -51,17 +50,31 @@ class OrderedMemoryEncoder(Encoder):
 
     def _along(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Tensor:
         """What the memory would come to if its pointer built these trees: no pointer is asked."""
-        direction = self.memory.directions[0]
-        norm, cell = direction.get_submodule("norm"), direction.get_submodule("cell")
-        projection = direction.get_submodule("projection")
+        return compose_along(trees, embedded, lengths, self._leaf, self._compose)
+
+    def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Encoding:
+        """The same, and how far the pointer is from building them; gradients reach nothing but the pointer."""
+        plan = choices(trees, lengths.tolist())
+        with torch.no_grad():
+            leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(embedded.device)])
+        values = candidates(plan, leaves, self._compose)
+        score = self._part("attention").get_submodule("score")
+        tokens, slots = score.of_token(leaves)[plan.tokens.to(values.device)], score.of_slot(values)  # type: ignore[operator]
+        num_slots = self.test_slots or self.memory.num_slots
+        scores = score.join(tokens, slots[plan.candidates.to(values.device)], num_slots)  # type: ignore[operator]
+        return Encoding(values[plan.roots.to(values.device)], distance(plan, scores))
+
+    def _leaf(self, tokens: Tensor) -> Tensor:
+        leaves: Tensor = self._part("norm")(self._part("projection")(tokens))
+        return leaves
+
+    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
         # The older sub-tree, on the left, waits in memory; the newer one comes from below.
-        return compose_along(
-            trees,
-            embedded,
-            lengths,
-            lambda tokens: norm(projection(tokens)),
-            lambda left, right: norm(cell(right, left)),
-        )
+        parents: Tensor = self._part("norm")(self._part("cell")(right, left))
+        return parents
+
+    def _part(self, name: str) -> nn.Module:
+        return self.memory.directions[0].get_submodule(name)
 
     def parse(  # type: ignore[override]
         self,
@@ -93,21 +106,6 @@ def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
     """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
     # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
     return _mean_over_tokens(torch.special.entr(pointers.clamp_min(1e-6)).sum(-1), lengths)
-
-
-def distance_from_trees(pointers: Tensor, lengths: Tensor, trees: Sequence[Spans]) -> Tensor:
-    """The mean cross-entropy of the pointers (time, batch, slots) with those that build each row's binary tree.
-
-    Where a tree is deeper than the memory the topmost slot stands in for those above it.
-    """
-    slots = pointers.shape[-1]
-    wanted = torch.full(pointers.shape[:2], slots - 1)
-    for row, spans in enumerate(trees):
-        places = np.clip(slots - right_depths(spans), 0, slots - 1)
-        wanted[: len(places), row] = torch.from_numpy(places)
-    found = pointers.gather(-1, wanted.to(pointers.device)[..., None])[..., 0]
-    # A slot out of reach has no gradient, and would make the mean infinite.
-    return _mean_over_tokens(-found.clamp_min(1e-4).log(), lengths)
 
 
 def _mean_over_tokens(values: Tensor, lengths: Tensor) -> Tensor:

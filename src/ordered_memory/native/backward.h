@@ -190,6 +190,7 @@ private:
             T *from = grad_input + i * D, *in = input + i * 2 * D;
             model.cell_dropout.apply(from, D, Site::CELL_INPUT, row.token, slot, D);
             add(of_M(r, slot), from, D);
+            if (model.call.frozen) continue;
             copy(in, below(row, slot), D), copy(in + D, forward.memory(row, slot), D);
             model.cell_dropout.apply(in, 2 * D, Site::CELL_INPUT, row.token, slot);
             inputs.push_back(in);

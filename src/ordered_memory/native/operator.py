@@ -24,7 +24,7 @@ STEPS_OF_A_PIECE = 64  # at least; and of few rows so many that the engine has s
 TOKENS_OF_A_PIECE = 4096
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 _SIZES = ("D", "N", "rows", "steps", "tokens")
-_SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment")
+_SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment", "frozen")
 _RATES = ("threshold", "dropout", "attention_dropout")
 _INPUTS = ("x", "query", "parameters", "M_start", "M_hat_start", "p_start")
 _OUTPUTS = ("output", "M", "M_hat", "p", "pointers")
@@ -72,6 +72,7 @@ class Switches(NamedTuple):
     hard: int
     keep: int  # gradients will be asked for
     segment: int  # steps between kept states, the rest being computed again in backward; 0 keeps everything
+    frozen: int  # the cell does not learn: backward leaves out its weights' gradients, a third of the arithmetic
     want_output: int
     want_pointers: int
 
@@ -86,7 +87,7 @@ def _call(
         raise ValueError("the rows at each step do not fit the tokens: not the layout of a PackedSequence")
     call = Call(D=x.shape[1], N=asked.N, rows=asked.rows, steps=len(sizes), tokens=len(x), seed=int(seed))
     call.sizes, call.threads = sizes.data_ptr(), torch.get_num_threads()
-    call.paper, call.tree, call.hard, call.keep, call.segment = asked[2:7]
+    call.paper, call.tree, call.hard, call.keep, call.segment, call.frozen = asked[2:8]
     call.threshold, call.dropout, call.attention_dropout = rates
     _point(call, _INPUTS, held)
     return call, held
@@ -232,6 +233,7 @@ def read(
         hard=int(pointer == "hard"),
         keep=int(tape),
         segment=max(1, round((len(sizes) / 4) ** 0.5)) if recompute and tape else 0,
+        frozen=int(not any(parameter.requires_grad for parameter in direction.cell.parameters())),
         want_output=int("output" in keep),
         want_pointers=int("p" in keep),
     )
@@ -285,10 +287,7 @@ def _project_and_read(
 
     score: Any = direction.attention.score
     x = direction.norm(direction.projection(inputs.to(direction.norm.weight.dtype)))
-    query = score.query(score.dropout(x))
-    if not switches.paper:
-        query = score.query_norm(query)
-    tensors = [x, query, parameters, *([] if state is None else (part.to(x.dtype) for part in state))]
+    tensors = [x, score.of_token(x), parameters, *([] if state is None else (part.to(x.dtype) for part in state))]
     dropouts: list[Any] = [direction.cell.dropout, score.dropout]
     rates = [dropout.p if dropout.training else 0.0 for dropout in dropouts]
     seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)

@@ -1,0 +1,105 @@
+"""A pointer that learns from trees, as a parser learns from a treebank.
+
+A memory whose pointer builds a given tree goes through states that the tree alone decides. Before each token it can
+choose how many of the sub-trees that wait are joined to what came last; the tree says how many are right. So all
+choices of a batch are laid out at once, each different candidate is composed once, and what is left to learn is one
+classification for each token. Nothing is soft, and no step waits for another.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ordered_memory.encoders.shared_trees import SharedTrees, Text, grouped, numbered
+from ordered_memory.trees import Spans
+
+
+class Choices(NamedTuple):
+    """What the pointers of memories that build these trees have to choose from."""
+
+    leaves: Tensor  # where the different tokens stand in (time * batch)
+    steps: list[tuple[Tensor, Tensor]]  # left and right children of further candidates; they are numbered in this order
+    candidates: Tensor  # (choices,): what would be on top of the stack
+    tokens: Tensor  # (choices,): which of the different tokens comes next
+    decisions: Tensor  # (choices,): which decision it is one of
+    columns: Tensor  # (choices,): how many sub-trees are joined
+    right: Tensor  # (decisions,): how many the tree joins
+    roots: Tensor  # (rows,): the candidate that is the whole tree
+
+
+def choices(trees: Sequence[Spans], lengths: Sequence[int]) -> Choices:
+    """Of one binary tree for each row."""
+    text = Text.of(trees, lengths)
+    tokens, nodes = len(text.rows), len(text.starts)
+    left, right = text.children()
+    middles = np.where(left < tokens, left + 1, text.ends[np.maximum(left - tokens, 0)])
+    # The sub-trees that wait when a token comes are those to the left of where it lies on the right.
+    inside = text.ends - middles
+    above = np.repeat(np.arange(nodes), inside)
+    last = np.arange(len(above)) - np.repeat(np.cumsum(inside) - inside, inside) + middles[above]
+    depths = text.depths()
+    order = np.lexsort((-depths[tokens + above], last))  # of each token the nearest first
+    above, last = above[order], last[order]
+    begins = np.searchsorted(last, np.arange(tokens))
+    ranks = np.arange(len(last)) - begins[last]  # how many were joined already
+    # The token joined with one more of them: the joins are counted on from the last node.
+    joins = tokens + nodes + np.arange(len(last))
+    all_left = np.concatenate((left, left[above]))
+    all_right = np.concatenate((right, np.where(ranks == 0, last, joins - 1)))
+    groups = [*grouped(-depths[tokens:]), *(nodes + group for group in grouped(ranks))]
+    kinds = trees.tokens.flatten().cpu().numpy()[text.places] if isinstance(trees, SharedTrees) else np.arange(tokens)
+    numbers, first = numbered(kinds, all_left, all_right, groups)
+
+    # Every token but a row's last leaves a choice: itself alone, or joined with one, with two, ...
+    waiting = np.bincount(last, minlength=tokens)
+    followed = np.append(text.rows[1:] == text.rows[:-1], False)
+    decisions = np.cumsum(followed) - 1
+    chosen = waiting + 1 - np.append(waiting[1:], 0)
+    joined = np.flatnonzero(followed[last])
+    alone = np.flatnonzero(followed)
+    owner = np.concatenate((alone, last[joined]))
+    instance = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    instance[numbers[:tokens]] = np.arange(tokens)
+    of_tokens = int(numbers[:tokens].max()) + 1
+
+    def tensor(values: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values))
+
+    return Choices(
+        leaves=tensor(text.places[instance[:of_tokens]]),
+        steps=[(tensor(numbers[all_left[group]]), tensor(numbers[all_right[group]])) for group in first],
+        candidates=tensor(numbers[np.concatenate((alone, joins[joined]))]),
+        tokens=tensor(numbers[owner + 1]),
+        decisions=tensor(decisions[owner]),
+        columns=tensor(np.concatenate((np.zeros_like(alone), ranks[joined] + 1))),
+        right=tensor(chosen[alone]),
+        roots=tensor(numbers[text.roots]),
+    )
+
+
+@torch.no_grad()
+def candidates(plan: Choices, leaves: Tensor, compose: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """All of them, composed from the different tokens' leaves; without gradient, for the pointer alone learns here."""
+    count = len(leaves) + sum(len(left) for left, _ in plan.steps)
+    values = leaves.new_empty(count, leaves.shape[-1])
+    values[: len(leaves)] = leaves
+    done = len(leaves)
+    for left, right in plan.steps:
+        values[done : done + len(left)] = compose(values[left.to(values.device)], values[right.to(values.device)])
+        done += len(left)
+    return values
+
+
+def distance(plan: Choices, scores: Tensor) -> Tensor:
+    """The mean cross-entropy of the decisions, given the score of each choice."""
+    device = scores.device
+    if len(plan.right) == 0:  # every row is one token: there is nothing to decide
+        return scores.sum()
+    table = scores.new_full((len(plan.right), int(plan.columns.max()) + 1), -torch.inf)
+    table = table.index_put((plan.decisions.to(device), plan.columns.to(device)), scores)
+    return cross_entropy(table, plan.right.to(device))

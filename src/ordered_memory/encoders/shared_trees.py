@@ -1,0 +1,199 @@
+"""Trees of a whole batch composed level by level: the nodes of one level, in all rows, are one product.
+
+Levels are counted from the root. A sub-tree that stands in several places, of one row or of many, is composed once, at
+the deepest level where it stands, and is kept up to the highest. Of the trees of 64 pairs of logical statements that
+leaves two nodes of five. Where every sub-tree is another, nothing is kept, and what one level makes is just what the
+next one takes. So memory and time grow with the number of different nodes, however deep the trees are.
+
+In training a cell's dropout is then the same wherever a sub-tree stands in the batch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ordered_memory.errors import InputError
+from ordered_memory.trees import Spans
+
+Indices = NDArray[np.int64]
+
+
+class SharedTrees(Sequence[Spans]):
+    """The trees of rows whose tokens are known: sub-trees of the same tokens and the same shape are one."""
+
+    def __init__(self, spans: Sequence[Spans], tokens: Tensor) -> None:
+        self.spans, self.tokens = spans, tokens  # (time, rows), padded
+
+    @overload
+    def __getitem__(self, index: int) -> Spans: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Spans]: ...
+    def __getitem__(self, index: int | slice) -> Spans | Sequence[Spans]:
+        return self.spans[index]
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+
+class Level(NamedTuple):
+    """How one level comes of that below it: its nodes are first, then its leaves, then what is kept from below."""
+
+    nodes: int  # how many are composed
+    leaves: int  # how many begin here
+    taken: Tensor  # places in the level below: of all left children, of all right ones, and of what is kept
+
+
+class Schedule(NamedTuple):
+    """The order in which the trees of a batch are composed."""
+
+    leaves: Tensor  # where each leaf stands in (time * batch), those of the deepest level first
+    levels: list[Level]  # the deepest first
+    roots: Tensor  # (rows,): places in the highest level
+
+
+def compose_along(
+    trees: Sequence[Spans] | None,
+    embedded: Tensor,
+    lengths: Tensor,
+    leaf: Callable[[Tensor], Tensor],
+    compose: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """The root of each row's tree, given what a leaf is and how two nodes become one."""
+    plan = schedule(trees, lengths.tolist())
+    device = embedded.device
+    leaves = leaf(embedded.flatten(0, 1).index_select(0, plan.leaves.to(device)))
+    below = leaves[:0]
+    for level, begun in zip(plan.levels, torch.split(leaves, [level.leaves for level in plan.levels]), strict=True):
+        if level.nodes == 0:  # the deepest
+            below = begun
+            continue
+        taken = below.index_select(0, level.taken.to(device))
+        left, right, kept = taken.tensor_split((level.nodes, 2 * level.nodes))
+        below = torch.cat((compose(left, right), begun, kept))
+    return below.index_select(0, plan.roots.to(device))
+
+
+def schedule(trees: Sequence[Spans] | None, lengths: Sequence[int]) -> Schedule:
+    """The schedule of one binary tree for each row."""
+    text = Text.of(trees, lengths)
+    tokens, places = len(text.rows), text.places
+    left, right = text.children()
+    depths = text.depths()
+    if isinstance(trees, SharedTrees):
+        kinds = trees.tokens.flatten().cpu().numpy()[places]
+        numbers, _ = numbered(kinds, left, right, grouped(-depths[tokens:]))
+    else:
+        numbers = np.arange(len(depths))
+    count = int(numbers.max()) + 1
+    deepest, highest = np.zeros(count, dtype=np.int64), np.full(count, len(depths))
+    np.maximum.at(deepest, numbers, depths)
+    np.minimum.at(highest, numbers, depths)
+    instance = np.empty(count, dtype=np.int64)  # of each different sub-tree: any one of the places where it stands
+    instance[numbers] = np.arange(len(depths))
+
+    # From the deepest level up; leaves have lower numbers than nodes, so that each level's come first.
+    by_level = np.split(np.argsort(-deepest, kind="stable"), np.cumsum(np.bincount(deepest)[::-1])[:-1])
+    levels, leaves = [], []
+    alive, where = np.zeros(0, dtype=np.int64), np.empty(count, dtype=np.int64)
+    for depth, begun in zip(range(len(by_level) - 1, -1, -1), by_level, strict=True):
+        of_leaves = int(np.searchsorted(instance[begun] >= tokens, True))
+        new_leaves, nodes = begun[:of_leaves], begun[of_leaves:]
+        kept = alive[highest[alive] <= depth]
+        inside = instance[nodes] - tokens
+        taken = np.concatenate((numbers[left[inside]], numbers[right[inside]], kept))
+        levels.append(Level(len(nodes), len(new_leaves), torch.from_numpy(where[taken])))
+        leaves.append(places[instance[new_leaves]])
+        alive = np.concatenate((nodes, new_leaves, kept))
+        where[alive] = np.arange(len(alive))
+    return Schedule(torch.from_numpy(np.concatenate(leaves)), levels, torch.from_numpy(where[numbers[text.roots]]))
+
+
+class Text(NamedTuple):
+    """All rows, one after the other, with their trees."""
+
+    rows: Indices  # of each token
+    begins: Indices  # of each row
+    counts: Indices  # of the nodes of each row
+    starts: Indices  # of each node, in preorder
+    ends: Indices
+
+    @classmethod
+    def of(cls, trees: Sequence[Spans] | None, lengths: Sequence[int]) -> "Text":
+        """The rows' trees are checked."""
+        if trees is None:
+            raise InputError("there are no gold trees, and the model reads them")
+        if len(trees) != len(lengths):
+            raise InputError(f"{len(trees)} gold trees for {len(lengths)} rows")
+        sizes, counts = np.asarray(lengths, dtype=np.int64), np.array([len(spans) for spans in trees])
+        begins = np.cumsum(sizes) - sizes
+        of_node = np.repeat(np.arange(len(sizes)), counts)
+        starts, ends = np.concatenate(list(trees), dtype=np.int64).reshape(-1, 2).T
+        repeated = (of_node[1:] == of_node[:-1]) & (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1])
+        unary = (ends - starts < 2) | np.append(False, repeated)[: len(starts)]
+        outside = (starts < 0) | (ends > sizes[of_node])
+        bad = (counts != sizes - 1) | (np.bincount(of_node, unary | outside, minlength=len(sizes)) > 0)
+        for row in np.flatnonzero(bad)[:1]:
+            raise InputError(
+                f"row {row}: the gold tree is no binary tree of {sizes[row]} tokens; binarise(tree, 'left') makes one"
+            )
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        return cls(rows, begins, counts, starts + begins[of_node], ends + begins[of_node])
+
+    @property
+    def places(self) -> Indices:
+        """Of each token in (time, batch), flat."""
+        return (np.arange(len(self.rows)) - self.begins[self.rows]) * len(self.begins) + self.rows
+
+    @property
+    def roots(self) -> Indices:
+        """Of each row: its first node, counted on from the last token; where there is none its token."""
+        return np.where(self.counts > 0, len(self.rows) + np.cumsum(self.counts) - self.counts, self.begins)
+
+    def children(self) -> tuple[Indices, Indices]:
+        """Left and right child of each node: tokens, or nodes, which are counted on from the last token."""
+        starts, ends, tokens = self.starts, self.ends, len(self.rows)
+        # In preorder a left child, if it is no token, comes next, and a right one is the first that starts there.
+        is_node = np.append(starts[1:] == starts[:-1], False)[: len(starts)]
+        middle = np.where(is_node, np.append(ends[1:], 0)[: len(ends)], starts + 1)
+        left = np.where(is_node, tokens + 1 + np.arange(len(starts)), starts)
+        return left, np.where(middle + 1 < ends, tokens + np.searchsorted(starts, middle), middle)
+
+    def depths(self) -> Indices:
+        """Of each token, and then of each node: how many nodes it stands in."""
+        positions, ends = np.arange(len(self.rows)), np.sort(self.ends)
+        above = np.searchsorted(self.starts, positions, side="right") - np.searchsorted(ends, positions, side="right")
+        of_nodes = np.arange(len(self.starts)) - np.searchsorted(ends, self.starts, side="right")
+        return np.concatenate((above, of_nodes))
+
+
+def numbered(kinds: Indices, left: Indices, right: Indices, groups: Sequence[Indices]) -> tuple[Indices, list[Indices]]:
+    """A number for each different sub-tree, given which tokens are equal.
+
+    Children of a node are tokens or nodes, which are counted on from the last token. Nodes come in groups, children
+    in earlier ones than their parents. Gives the number of each token and node, and which nodes first have each new
+    number, height by height.
+    """
+    tokens = len(kinds)
+    heights = np.zeros(tokens + len(left), dtype=np.int64)
+    for nodes in groups:
+        heights[tokens + nodes] = 1 + np.maximum(heights[left[nodes]], heights[right[nodes]])
+    numbers = np.empty(len(heights), dtype=np.int64)
+    found, numbers[:tokens] = np.unique(kinds, return_inverse=True)
+    count, first = len(found), []
+    for nodes in grouped(heights[tokens:]):
+        pairs = numbers[left[nodes]] * len(heights) + numbers[right[nodes]]
+        found, places, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+        numbers[tokens + nodes] = count + inverse
+        first.append(nodes[places])
+        count += len(found)
+    return numbers, first
+
+
+def grouped(keys: Indices) -> list[Indices]:
+    """Where each key stands, the lowest key first."""
+    order = np.argsort(keys, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if len(keys) else []
