@@ -110,7 +110,8 @@ class TrainingConfig:
     epsilon: float = 1e-9
     """Adam's or Adadelta's guard against division by zero; Adadelta's first steps grow with it."""
     weight_decay: float = 1.2e-6
-    """Pull of the weights towards zero."""
+    """Pull of the weights towards zero. Where trees are sought first it begins once they are found, and spares the
+    pointer."""
     clip: float = 1.0
     """Gradients with a larger norm are scaled down to it."""
     schedule: Literal["plateau", "cosine", "constant"] = "plateau"

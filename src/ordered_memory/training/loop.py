@@ -39,6 +39,7 @@ from ordered_memory.training.turns import (
     draw_short,
     needs_pointer,
     next_turn,
+    seeks_trees,
     short_examples,
     with_random_trees,
     writes_trees,
@@ -220,6 +221,9 @@ class _Run:
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
+            # What would keep the cell from fitting too well keeps the pointer from finding trees at all.
+            spared = seeks_trees(config, position.step) or (self.apart and group["pointer"])
+            group["weight_decay"] = 0.0 if spared else config.weight_decay
             if self.apart:  # what is held has no gradient, and its moments stay as they are
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
                 for parameter in group["params"]:

@@ -49,10 +49,19 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
     return Turn("hard", "all") if hard else TOGETHER
 
 
+def seeks_trees(config: TrainingConfig, step: int) -> bool:
+    """Whether the step is of those in which pointer and cell look for each other."""
+    return step < _seeking(config)
+
+
 def writes_trees(config: TrainingConfig, step: int) -> bool:
     """Whether the trees of all examples are written down before this step."""
-    begins = config.random_steps + config.pointer_steps + config.turns_steps
+    begins = _seeking(config)
     return config.write_every > 0 and step >= begins and (step - begins) % config.write_every == 0
+
+
+def _seeking(config: TrainingConfig) -> int:
+    return config.random_steps + config.pointer_steps + config.turns_steps
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
