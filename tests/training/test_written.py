@@ -16,7 +16,7 @@ from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
 from ordered_memory.training.turns import WRITTEN_CELL, WRITTEN_POINTER, next_turn, writes_trees
 from ordered_memory.training.written import WrittenTrees
-from tests.training import Listener, everything_that_lasts, stopping_after
+from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 from tests.training.test_turns import PHASES, apart
 
 # Nine steps of phases, as in test_turns, and then three along written trees, which are written anew after two.
@@ -119,6 +119,20 @@ class TestTraining:
         for imitates, parts in zip(imitated[9:], moved[9:], strict=True):
             assert parts == {imitates}
         assert set(imitated[9:]) == {True, False}
+
+    def test_weight_decay_begins_once_trees_are_found_and_spares_the_pointer(self, tmp_path, monkeypatch):
+        seen, update = [], loop.update
+
+        def watched(model, optimiser, batch, clip):
+            seen.append({group["pointer"]: group["weight_decay"] for group in optimiser.param_groups})
+            return update(model, optimiser, batch, clip)
+
+        monkeypatch.setattr(loop, "update", watched)
+        train(apart(optimiser="adamw", weight_decay=0.25, **WRITING), tmp_path / "run", Silent())
+        assert seen == [{True: 0.0, False: 0.0}] * 9 + [{True: 0.0, False: 0.25}] * 3
+        seen.clear()
+        train(tiny(weight_decay=0.25), tmp_path / "together", Silent())
+        assert seen == [{False: 0.25}] * 12
 
     @pytest.mark.parametrize("stop_after", [8, 9, 10, 11])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
