@@ -20,7 +20,7 @@ from ordered_memory.bench.document import GROWTH_HEADS, RATIOS, SYSTEMS, growth_
 from ordered_memory.bench.measure import GROWTH, Comparison, compare, evaluation, growth, peak_memory, sgemm_peak
 from ordered_memory.bench.step import step_times
 from ordered_memory.errors import InputError
-from ordered_memory.training.loop import commit
+from ordered_memory.provenance import commit
 
 
 def bench(out: Path, checkpoint: str | None, quick: bool, only: str, console: Console) -> bool:

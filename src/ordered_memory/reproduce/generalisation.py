@@ -19,10 +19,10 @@ import torch
 from ordered_memory import __version__, atomic
 from ordered_memory.classifier import Classifier
 from ordered_memory.errors import InputError
+from ordered_memory.provenance import commit
 from ordered_memory.reproduce.plan import listops_rows
 from ordered_memory.tasks.listops import ListOps, WindowConfig, window
 from ordered_memory.training.evaluation import evaluate
-from ordered_memory.training.loop import commit
 from ordered_memory.training.run_directory import RESULT
 
 SEED = 3_000

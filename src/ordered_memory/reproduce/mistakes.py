@@ -12,12 +12,12 @@ import torch
 
 from ordered_memory import __version__, atomic
 from ordered_memory.classifier import Classifier
+from ordered_memory.provenance import commit
 from ordered_memory.reproduce import generalisation
 from ordered_memory.reproduce.operators import COUNT, by_operator
 from ordered_memory.reproduce.tables import table
 from ordered_memory.tasks.listops import ListOps, ListOpsConfig, WindowConfig, window
 from ordered_memory.training.evaluation import evaluate
-from ordered_memory.training.loop import commit
 
 PREFIX = "mistakes-"
 ARGUMENTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15)

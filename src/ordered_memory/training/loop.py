@@ -1,15 +1,12 @@
 """Training: one loop for every task and every model, which a kill at any moment does not change."""
 
 import dataclasses
-import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
 from ordered_memory.memory import OrderedMemory
+from ordered_memory.provenance import commit
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
     POOL,
@@ -34,6 +32,7 @@ from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
     WRITTEN_POINTER,
     draw_short,
@@ -96,7 +95,7 @@ def train(
             if any(isinstance(module, OrderedMemory) for module in model.modules()):
                 native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
-                with _signals_asked() as asked:
+                with signals_asked() as asked:
                     run.until_done(asked)
             finally:
                 progress.stop()  # however it ended, the terminal is given back
@@ -363,26 +362,6 @@ class _Run:
         return result
 
 
-def commit() -> str | None:
-    """The commit of the code that runs, with a plus where the package was changed since; None outside a checkout."""
-    folder = Path(__file__).resolve().parent
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
-
-    # An installed copy may lie inside somebody else's checkout: ask only where this file is tracked.
-    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
-        return None
-    name = git("rev-parse", "--short=12", "HEAD")
-    return f"{name}+" if name and git("status", "--porcelain", "--untracked-files=no", "--", "..") else name
-
-
 @contextmanager
 def _denormals_flushed() -> Iterator[None]:
     """Gates far shut make numbers so small that the processor crawls; other code of the process may want them."""
@@ -391,27 +370,3 @@ def _denormals_flushed() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-@contextmanager
-def _signals_asked() -> Iterator[list[int]]:
-    """A list that fills when Ctrl-C or SIGTERM asks to stop: the step is finished first. A second one kills."""
-    asked: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        asked.append(number)
-        signal.signal(number, former[signal.Signals(number)])
-
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    heeded = [number for number, handler in former.items() if handler is not signal.SIG_IGN]  # nohup's word holds
-    try:
-        for number in heeded:
-            signal.signal(number, note)
-    except ValueError:  # not in the main thread: somebody else minds the signals
-        yield asked
-        return
-    try:
-        yield asked
-    finally:
-        for number in heeded:
-            signal.signal(number, former[number])
