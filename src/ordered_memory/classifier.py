@@ -185,6 +185,13 @@ class Classifier(nn.Module):
         parse = self.encoder.parse(self._embed(batch), batch.lengths, self._trees(batch), **options)
         return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
 
+    def trees_of(self, rows: Sequence[NDArray[np.int64]]) -> list[Spans]:
+        """The trees of single sentences, given by their token ids, as a hard pointer has them."""
+        batch = self.collate(rows)
+        spans = self.encoder.parse(self._embed(batch), batch.lengths, pointer="hard").spans
+        assert spans is not None  # a model with a pointer
+        return spans
+
     def _embed(self, batch: Batch) -> Tensor:
         embedded: Tensor = self.embedding(batch.tokens)
         if not self.config.shared_input_dropout:

@@ -89,8 +89,8 @@ class TestSteps:
         assert turns.count(WRITTEN_CELL) == pytest.approx(700, abs=50)
 
     def test_when_they_are_written(self):
-        written = [step for step in range(16) if writes_trees(TrainingConfig(**WRITING), step)]
-        assert written == [9, 11, 13, 15]
+        written = [step for step in range(50) if writes_trees(TrainingConfig(**WRITING), step)]
+        assert written == [9, 11, 15, 23, 39]
         assert not any(writes_trees(TrainingConfig(**PHASES), step) for step in range(16))
 
     def test_it_needs_turns(self):

@@ -94,9 +94,13 @@ class TrainingConfig:
     first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
     ordered-memory."""
     write_every: int = 0
-    """After the turns, write down the trees of all training examples every so many steps, as a hard pointer has them,
-    and learn along these: the rest from its steps, and the pointer, from labels and from the trees themselves, from its
-    own. 0: along the trees of the moment, and from labels alone. For ordered-memory."""
+    """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
+    these: the rest from its steps, the pointer from the trees themselves. They are written anew after so many steps,
+    then after twice as many, and so on: the first ones are the least alike. 0: along the trees of the moment, and from
+    labels alone. For ordered-memory."""
+    seeking_batch_size: int = 0
+    """Examples in a step of the random, the pointer's and the turns' steps, where many small ones find trees sooner
+    than few large ones; 0: as in any other. For ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
@@ -149,7 +153,7 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
-        for name in ("random_steps", "pointer_steps", "turns_steps", "write_every"):
+        for name in ("random_steps", "pointer_steps", "turns_steps", "write_every", "seeking_batch_size"):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
         require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")
@@ -158,6 +162,10 @@ class TrainingConfig:
             "balanced and short_share both choose the examples: set one of them to 0",
         )
         require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
+        require(
+            self.seeking_batch_size <= self.batch_size,
+            f"seeking_batch_size is {self.seeking_batch_size}, and must be at most batch_size, {self.batch_size}",
+        )
         if self.budget is not None:
             parse_duration(self.budget)
 

@@ -28,9 +28,9 @@ SLOW = ("universal-transformer", "gumbel-tree", "cooperative")
 """Systems that take hours on ListOps: one seed each."""
 OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
-LOGIC_OPTION_EPOCHS = 3
+LOGIC_OPTION_EPOCHS = 6
 """Of the runs that compare ways to find the trees of logical inference."""
-SPLIT_EPOCHS = {"A": 8, "B": 10, "C": 14}
+SPLIT_EPOCHS = {"A": 12, "B": 16, "C": 24}
 """Of Ordered Memory: more where there are fewer pairs, for it takes as many steps to find the trees."""
 FORMER_LOGIC_EPOCHS = 8
 """Of the run that first learned pointer and cell apart."""
@@ -192,6 +192,7 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
     moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0}, "encoder": {"hard_share": 0.8}}
     no_phases = {"random_steps": 0, "pointer_steps": 0, "turns_steps": 0, "write_every": 0, "pointer_rate": 1.0}
+    no_phases["seeking_batch_size"] = 0
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),
@@ -199,7 +200,14 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }
     rows = [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
-    then = {"write_every": 0, "epochs": FORMER_LOGIC_EPOCHS, "optimiser": "adam", "weight_decay": 0.0}
+    then = {
+        "write_every": 0,
+        "epochs": FORMER_LOGIC_EPOCHS,
+        "batch_size": 64,
+        "seeking_batch_size": 0,
+        "optimiser": "adam",
+        "weight_decay": 0.0,
+    }
     former = _changed(ours, encoder={"dropout": 0.1, "hard_share": 0.8}, training={**then, "evaluate_every": 953})
     title = f"no trees written down, and late dropout in the cell, {FORMER_LOGIC_EPOCHS} epochs"
     return [*rows, Row("hard-share-0.8-dropout", title, former, group="ablations")]

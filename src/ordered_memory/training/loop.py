@@ -234,6 +234,10 @@ class _Run:
             self.write_trees()
         self.model.encoder.hard = turn.trees == "hard"
         self.model.encoder.imitates = turn == WRITTEN_POINTER
+        if config.seeking_batch_size and seeks_trees(config, position.step):
+            # Of all lengths that a batch has: they stand in it from the shortest on.
+            places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
+            indices = indices[places.round().astype(np.int64)]
         if turn.trees == "random":
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
             batch = with_random_trees(batch, config, position.step)

@@ -56,8 +56,11 @@ def seeks_trees(config: TrainingConfig, step: int) -> bool:
 
 def writes_trees(config: TrainingConfig, step: int) -> bool:
     """Whether the trees of all examples are written down before this step."""
-    begins = _seeking(config)
-    return config.write_every > 0 and step >= begins and (step - begins) % config.write_every == 0
+    since = step - _seeking(config)
+    if not config.write_every or since < 0 or since % config.write_every:
+        return False
+    intervals = since // config.write_every + 1
+    return intervals & (intervals - 1) == 0  # after one, and then after two more, four more, ...
 
 
 def _seeking(config: TrainingConfig) -> int:
@@ -84,7 +87,8 @@ def short_examples(
 
 def draw_short(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step: int) -> NDArray[np.int64]:
     """A batch of them, each label as likely as any other. It depends on seed and step only."""
-    return drawn_evenly(kinds, config.batch_size, np.random.Generator(np.random.PCG64([config.seed, step, 0])))
+    size = config.seeking_batch_size or config.batch_size
+    return drawn_evenly(kinds, size, np.random.Generator(np.random.PCG64([config.seed, step, 0])))
 
 
 def with_random_trees(batch: Batch, config: TrainingConfig, step: int) -> Batch:

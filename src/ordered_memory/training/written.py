@@ -33,16 +33,23 @@ class WrittenTrees:
         """Those that the model's pointer gives, a hard one; `progress` is told how many more examples are done."""
         training = model.training
         model.eval()
-        found: list[Spans] = [np.zeros((0, 2), dtype=np.int32)] * (len(dataset) * model.sentences)
-        for indices in evaluation_batches(dataset.lengths):
-            spans = model.parse(dataset.batch(indices, model), pointer="hard").spans
-            assert spans is not None  # a model with a pointer
-            for row, nodes in enumerate(spans):
-                sentence, place = divmod(row, len(indices))
-                found[int(indices[place]) * model.sentences + sentence] = nodes
-            progress(len(indices))
+        rows = [row for example in dataset.rows for row in example]
+        # Many sentences stand in several examples: each different one is read once.
+        numbers: dict[bytes, int] = {}
+        which = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+        different = [rows[place] for place in np.unique(which, return_index=True)[1]]
+        found: list[Spans] = [np.zeros((0, 2), dtype=np.int32)] * len(different)
+        done = told = 0
+        for indices in evaluation_batches(np.array(list(map(len, different)))):
+            for index, nodes in zip(indices, model.trees_of([different[place] for place in indices]), strict=True):
+                found[index] = nodes
+            done += len(indices)
+            examples = len(dataset) * done // len(different)
+            progress(examples - told)
+            told = examples
         model.train(training)
-        return cls(np.concatenate(found, dtype=np.int32), np.cumsum(list(map(len, found))), model.sentences)
+        trees = [found[number] for number in which]
+        return cls(np.concatenate(trees, dtype=np.int32), np.cumsum(list(map(len, trees))), model.sentences)
 
     def show(self, batch: Batch, indices: NDArray[np.int64]) -> Batch:
         """The batch of these examples with its trees."""
