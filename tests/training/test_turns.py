@@ -21,6 +21,7 @@ from ordered_memory.training.turns import (
     RANDOM,
     TOGETHER,
     draw_short,
+    examples_read,
     next_turn,
     short_examples,
     with_random_trees,
@@ -180,3 +181,27 @@ class TestSettings:
         values["training"]["scouts"] = 3
         with pytest.raises(InputError, match="training: scouts is 3: this version has no such setting any more"):
             Experiment.from_dict(values)
+
+
+def test_examples_that_steps_have_read():
+    config = TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=2)
+    assert [examples_read(config, steps) for steps in (0, 4, 9, 11)] == [0, 8, 18, 34]
+    assert examples_read(TrainingConfig(**PHASES, batch_size=8), 11) == 88
+
+
+def test_smaller_batches_while_trees_are_sought(tmp_path, monkeypatch):
+    sizes, update = [], loop.update
+
+    def watched(model, optimiser, batch, clip):
+        sizes.append(len(batch.labels))
+        return update(model, optimiser, batch, clip)
+
+    monkeypatch.setattr(loop, "update", watched)
+    train(apart(batch_size=5, seeking_batch_size=2), tmp_path / "run", Silent())
+    assert sizes[:9] == [2] * 9
+    assert max(sizes[9:]) == 5
+
+
+def test_no_larger_ones():
+    with pytest.raises(InputError, match="seeking_batch_size is 9, and must be at most batch_size, 8"):
+        TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=9)

@@ -11,6 +11,7 @@ from rich.progress import Progress as Bar
 
 from ordered_memory.config import Experiment
 from ordered_memory.training.run_directory import Position
+from ordered_memory.training.turns import examples_read
 
 WINDOW = 60.0
 """Seconds between the marks from which rate and time left are told."""
@@ -73,7 +74,7 @@ class Live:
         )
         self.told = time.perf_counter()
         self.marks = deque([Mark(self.told, position.step, share)])
-        self.examples = config.batch_size
+        self.config = config
         if self.console.is_terminal:
             self._show(share, "starting")
 
@@ -125,7 +126,8 @@ class Live:
             if len(self.marks) > 2:
                 self.marks.popleft()
         since = self.marks[0]
-        rate = (position.step - since.step) * self.examples / max(1e-9, now - since.time)
+        read = examples_read(self.config, position.step) - examples_read(self.config, since.step)
+        rate = read / max(1e-9, now - since.time)
         gained = share - since.share
         left = (now - since.time) / gained * (1 - share) if gained > 0 else math.nan
         skipped = f", {position.skipped} skipped" if position.skipped else ""

@@ -63,6 +63,12 @@ def writes_trees(config: TrainingConfig, step: int) -> bool:
     return intervals & (intervals - 1) == 0  # after one, and then after two more, four more, ...
 
 
+def examples_read(config: TrainingConfig, steps: int) -> int:
+    """How many the first steps have read, if every batch was full."""
+    less = config.batch_size - config.seeking_batch_size if config.seeking_batch_size else 0
+    return steps * config.batch_size - min(steps, _seeking(config)) * less
+
+
 def _seeking(config: TrainingConfig) -> int:
     return config.random_steps + config.pointer_steps + config.turns_steps
 
