@@ -104,6 +104,24 @@ def test_the_choices_written_out_are_the_stack_s(rows, shared):
     assert decision == len(plan.right)
 
 
+def test_beside_the_trees_labels_may_teach_the_pointer_too():
+    torch.manual_seed(0)
+    encoder = OrderedMemoryEncoder(5, OrderedMemoryConfig(SIZE, SLOTS, dropout=0.0, attention_dropout=0.0))
+    embedded, lengths = torch.randn(6, 3, 5), torch.tensor([6, 4, 1])
+    trees = [random_tree(["x"] * int(length), np.random.default_rng(1)).spans for length in lengths]
+    own = encoder(embedded, lengths).vector
+    encoder.imitates = True
+    along = encoder(embedded, lengths, trees)
+    encoder.follows_own = True
+    both = encoder(embedded, lengths, trees)
+    torch.testing.assert_close(both.auxiliary_loss, along.auxiliary_loss)
+    torch.testing.assert_close(both.vector, own)
+    assert not torch.allclose(along.vector, own)
+    assert encoder.memory.directions[0].attention.score.query.weight.grad is None
+    (both.vector * torch.randn(SIZE)).sum().backward()
+    assert encoder.memory.directions[0].attention.score.query.weight.grad.abs().sum() > 0
+
+
 def test_a_batch_of_single_tokens_has_nothing_to_decide():
     encoder = OrderedMemoryEncoder(5, OrderedMemoryConfig(SIZE, SLOTS))
     encoder.imitates = True

@@ -14,7 +14,7 @@ from ordered_memory.training.batching import Dataset
 from ordered_memory.training.loop import Interrupted, make_classifier, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
-from ordered_memory.training.turns import WRITTEN_CELL, WRITTEN_POINTER, next_turn, writes_trees
+from ordered_memory.training.turns import WRITTEN_AND_LABELS, WRITTEN_CELL, WRITTEN_POINTER, next_turn, writes_trees
 from ordered_memory.training.written import WrittenTrees
 from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 from tests.training.test_turns import PHASES, apart
@@ -87,6 +87,12 @@ class TestSteps:
         turns = [next_turn(config, 0.7, step) for step in range(9, 1009)]
         assert set(turns) == {WRITTEN_CELL, WRITTEN_POINTER}
         assert turns.count(WRITTEN_CELL) == pytest.approx(700, abs=50)
+
+    def test_labels_teach_the_pointer_at_first(self):
+        config = TrainingConfig(**WRITING, label_steps=20)
+        turns = [next_turn(config, 0.5, step) for step in range(9, 59)]
+        assert set(turns[:20]) == {WRITTEN_CELL, WRITTEN_AND_LABELS}
+        assert set(turns[20:]) == {WRITTEN_CELL, WRITTEN_POINTER}
 
     def test_when_they_are_written(self):
         written = [step for step in range(50) if writes_trees(TrainingConfig(**WRITING), step)]

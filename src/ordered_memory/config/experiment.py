@@ -98,6 +98,9 @@ class TrainingConfig:
     these: the rest from its steps, the pointer from the trees themselves. They are written anew after so many steps,
     then after twice as many, and so on: the first ones are the least alike. 0: along the trees of the moment, and from
     labels alone. For ordered-memory."""
+    label_steps: int = 0
+    """In the first so many steps along written trees those of the pointer learn from labels too, with a soft pointer:
+    what it would change in the trees is in the next ones that are written. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the pointer's and the turns' steps, where many small ones find trees sooner
     than few large ones; 0: as in any other. For ordered-memory."""
@@ -153,7 +156,14 @@ class TrainingConfig:
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
-        for name in ("random_steps", "pointer_steps", "turns_steps", "write_every", "seeking_batch_size"):
+        for name in (
+            "random_steps",
+            "pointer_steps",
+            "turns_steps",
+            "write_every",
+            "label_steps",
+            "seeking_batch_size",
+        ):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
         require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")

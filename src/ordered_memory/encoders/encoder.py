@@ -51,8 +51,9 @@ class Encoder(nn.Module, ABC):
     hard: bool = False
     """Whether this training step takes a hard pointer, where the encoder has one: it does not learn then."""
     imitates: bool = False
-    """Whether this training step teaches the pointer the trees that come with the batch, where the encoder has one:
-    it follows its own then, and is told how far they are from these."""
+    """Whether this training step teaches the pointer the trees that come with the batch, where the encoder has one."""
+    follows_own: bool = False
+    """Whether in such a step the vector is nevertheless that of its own soft pointer: labels teach it too then."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:

@@ -36,7 +36,8 @@ class OrderedMemoryEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         if trees is not None and self.imitates:
-            return self._imitate(trees, embedded, lengths)
+            encoding = self._imitate(trees, embedded, lengths)
+            return encoding._replace(vector=self._soft(embedded, lengths)) if self.follows_own else encoding
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
         if self.training and self.hard:
@@ -45,8 +46,10 @@ class OrderedMemoryEncoder(Encoder):
             reading = self.memory.read(embedded, lengths=lengths)
             loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
             return Encoding(reading.state.M_hat[0, :, -1], loss)
-        state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
-        return Encoding(state.M_hat[0, :, -1])
+        return Encoding(self._soft(embedded, lengths))
+
+    def _soft(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        return self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None)).M_hat[0, :, -1]
 
     def _along(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Tensor:
         """What the memory would come to if its pointer built these trees: no pointer is asked."""

@@ -34,6 +34,7 @@ from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
+    WRITTEN_AND_LABELS,
     WRITTEN_POINTER,
     draw_short,
     needs_pointer,
@@ -233,7 +234,8 @@ class _Run:
         if writes_trees(config, position.step):
             self.write_trees()
         self.model.encoder.hard = turn.trees == "hard"
-        self.model.encoder.imitates = turn == WRITTEN_POINTER
+        self.model.encoder.imitates = turn in (WRITTEN_POINTER, WRITTEN_AND_LABELS)
+        self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
         if config.seeking_batch_size and seeks_trees(config, position.step):
             # Of all lengths that a batch has: they stand in it from the shortest on.
             places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
@@ -243,7 +245,7 @@ class _Run:
             batch = with_random_trees(batch, config, position.step)
         else:
             batch = self.training_set.batch(indices, self.model)
-        if turn.trees == "written":
+        if turn.trees in ("written", "soft and written"):
             assert self.written is not None  # they were, before the first such step
             batch = self.written.show(batch, indices)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)

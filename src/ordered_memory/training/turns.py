@@ -21,13 +21,14 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "random", "written"]
+    trees: Literal["soft", "hard", "random", "written", "soft and written"]
     learns: Literal["all", "pointer", "rest"]
 
 
 TOGETHER = Turn("soft", "all")
 POINTER, CELL, RANDOM = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("random", "rest")
 WRITTEN_CELL, WRITTEN_POINTER = Turn("written", "rest"), Turn("written", "pointer")
+WRITTEN_AND_LABELS = Turn("soft and written", "pointer")
 TURNS = (POINTER, CELL, RANDOM)
 
 
@@ -42,8 +43,10 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
             return turns[step % len(turns)]
         step -= steps
     hard = hard_share > 0 and float(torch.rand(())) < hard_share
+    if config.write_every and hard:
+        return WRITTEN_CELL
     if config.write_every:
-        return WRITTEN_CELL if hard else WRITTEN_POINTER
+        return WRITTEN_AND_LABELS if step < config.label_steps else WRITTEN_POINTER
     if config.turns_steps:
         return CELL if hard else POINTER
     return Turn("hard", "all") if hard else TOGETHER
