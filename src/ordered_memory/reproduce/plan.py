@@ -208,7 +208,9 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
         "optimiser": "adam",
         "weight_decay": 0.0,
     }
-    former = _changed(ours, encoder={"dropout": 0.1, "hard_share": 0.8}, training={**then, "evaluate_every": 953})
+    former = _changed(
+        ours, encoder={"dropout": 0.1, "hard_share": 0.8}, training={**then, "balanced": 0.6, "evaluate_every": 953}
+    )
     title = f"no trees written down, and late dropout in the cell, {FORMER_LOGIC_EPOCHS} epochs"
     return [*rows, Row("hard-share-0.8-dropout", title, former, group="ablations")]
 
