@@ -268,6 +268,7 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "transformer": {"epochs": 12, "short_epochs": 7, **_TRANSFORMER},
         "universal-transformer": {"epochs": 10, "short_epochs": 6, **_TRANSFORMER},
         "rl-spinn": {"epochs": 12, "short_epochs": 7},
+        "tree-cell": {"epochs": 8, "short_epochs": 4.7},
         "gumbel-tree": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, "learning_rate": 1e-3},
         "cooperative": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, **_ADADELTA},
     },
