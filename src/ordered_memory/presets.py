@@ -105,8 +105,8 @@ LOGIC_PAPER = Experiment(
 # teach the cell what phrases mean, in seconds; then the pointer learns from soft steps, and the cell along the trees
 # of a hard one, with random trees of short pairs between until trees are found. These lean to the right: then an
 # operator is known with its right argument first, as the brackets have it. Without that runs joined it with the left
-# one, which works as well, or mixed both, which does not. Once trees are found they are written down, and six steps
-# of seven teach the cell along them, at a fraction of the cost of a soft step: trees that moved with every step of the
+# one, which works as well, or mixed both, which does not. Once trees are found they are written down, and four steps
+# of five teach the cell along them, at a fraction of the cost of a soft step: trees that moved with every step of the
 # pointer became worse again, while a cell along trees that a model has found learns as fast as along gold ones. They
 # are written anew, for the first ones are uneven: the same phrase has many shapes, and a pointer that learns from all
 # of them gives the commonest to most. What the cell then lacks is restraint: along the same trees weight decay took
@@ -116,17 +116,17 @@ LOGIC_PAPER = Experiment(
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
-        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.85
+        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.8
     ),
     classifier=ClassifierConfig(
         embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=12,
+        epochs=20,
         batch_size=128,
         seeking_batch_size=64,
-        balanced=0.27,
+        balanced=0.16,
         short_length=14,
         random_steps=610,
         random_lean=10.0,
@@ -141,7 +141,7 @@ LOGIC = dataclasses.replace(
         schedule="cosine",
         warmup=0.003,
         dropout_from=0.4,
-        evaluate_every=1906,
+        evaluate_every=3812,
     ),
 )
 

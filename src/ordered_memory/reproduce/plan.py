@@ -30,7 +30,7 @@ OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 6
 """Of the runs that compare ways to find the trees of logical inference."""
-SPLIT_EPOCHS = {"A": 12, "B": 16, "C": 24}
+SPLIT_EPOCHS = {"A": 20, "B": 25, "C": 36}
 """Of Ordered Memory: more where there are fewer pairs, for it takes as many steps to find the trees."""
 FORMER_LOGIC_EPOCHS = 8
 """Of the run that first learned pointer and cell apart."""
