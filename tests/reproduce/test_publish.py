@@ -1,6 +1,8 @@
 """What is kept of a run: the result as it was written, and a model that answers as the run's does."""
 
 import json
+import subprocess
+import sys
 
 from ordered_memory.classifier import Classifier
 from ordered_memory.cli import main
@@ -45,3 +47,10 @@ def test_structures_are_kept_where_there_are_trees_of_statements(logic_runs, tmp
         assert sum(counts.values()) == sum("and" in words or "or" in words for one in some for words in one.sentences)
     assert list(kept) == ["longer"]  # split C is tested on longer pairs
     assert "structures" not in json.loads(publish(logic_runs / "lstm", tmp_path).read_text())
+
+
+def test_bad_input_is_told_in_a_line(tmp_path):
+    command = [sys.executable, "-m", "ordered_memory.reproduce.publish", "--run", str(tmp_path), "--results", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {tmp_path}: there is no run here: it holds no config.json\n"

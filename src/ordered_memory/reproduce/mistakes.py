@@ -12,6 +12,7 @@ import torch
 
 from ordered_memory import __version__, atomic
 from ordered_memory.classifier import Classifier
+from ordered_memory.errors import told
 from ordered_memory.provenance import commit
 from ordered_memory.reproduce import generalisation
 from ordered_memory.reproduce.operators import COUNT, by_operator
@@ -92,6 +93,7 @@ def section(folder: Path) -> list[str]:
 
 if __name__ == "__main__":
     checkpoint, results = sys.argv[1:]
-    shown = Classifier.from_pretrained(checkpoint)
-    name = generalisation.result_name(checkpoint, shown).removeprefix(generalisation.PREFIX)
-    atomic.write_json(Path(results) / f"{PREFIX}{name}", measure(shown))
+    with told():
+        shown = Classifier.from_pretrained(checkpoint)
+        name = generalisation.result_name(checkpoint, shown).removeprefix(generalisation.PREFIX)
+        atomic.write_json(Path(results) / f"{PREFIX}{name}", measure(shown))

@@ -10,6 +10,7 @@ import tyro
 
 from ordered_memory import atomic
 from ordered_memory.classifier import AS_NEEDED, Classifier
+from ordered_memory.errors import told
 from ordered_memory.reproduce.structures import count_structures
 from ordered_memory.training.run_directory import RunDirectory
 
@@ -62,4 +63,5 @@ def _figures(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(tyro.cli(publish))
+    with told():
+        print(tyro.cli(publish))

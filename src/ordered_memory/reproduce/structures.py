@@ -26,7 +26,7 @@ import tyro
 from ordered_memory import atomic
 from ordered_memory.classifier import Classifier
 from ordered_memory.drawing import draw_svg, draw_text, stack_svg
-from ordered_memory.errors import InputError
+from ordered_memory.errors import InputError, told
 from ordered_memory.reproduce.runs import FinishedRun, held_out, load_runs
 from ordered_memory.tasks import Example
 from ordered_memory.tasks.logic import operations
@@ -175,4 +175,5 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    with told():
+        tyro.cli(main)
