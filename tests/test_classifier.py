@@ -18,10 +18,11 @@ from ordered_memory.config import (
     OrderedMemoryConfig,
     SPINNConfig,
 )
-from ordered_memory.encoders import Encoding
+from ordered_memory.encoders import Encoding, SharedTrees
 from ordered_memory.errors import InputError
 from ordered_memory.tasks import propositions
 from ordered_memory.tasks.listops import VOCABULARY
+from ordered_memory.training.optimisation import set_dropout
 from ordered_memory.trees import Tree
 from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
@@ -248,6 +249,23 @@ class TestBatches:
             torch.testing.assert_close(together.logits[number], alone.logits[0], rtol=1e-9, atol=1e-9)
             if alone.spans is not None:
                 np.testing.assert_array_equal(together.spans[number], alone.spans[0])
+
+    def test_sub_trees_are_shared_only_where_equal_tokens_have_equal_embeddings(self, monkeypatch):
+        model = make(input_dropout=0.5)
+        seen = []
+        monkeypatch.setattr(
+            model.encoder, "forward", lambda *given: seen.append(given[2]) or Encoding(torch.zeros(1, 6))
+        )
+        batch = model.collate([[1, 2]], trees=[np.array([[0, 2]])])
+        model.train()
+        model(batch)
+        set_dropout(model, False)
+        model(batch)
+        model.eval()
+        model(batch)
+        model(batch._replace(trees=None))
+        assert [type(trees) for trees in seen] == [list, SharedTrees, SharedTrees, type(None)]
+        assert seen[1].tokens is batch.tokens
 
     def test_padding_gets_no_gradient(self):
         model = make().train()

@@ -76,15 +76,17 @@ class ReleasedScore(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def of_token(self, x: Tensor) -> Tensor:
-        query: Tensor = self.query_norm(self.query(self.dropout(x)))
+        query: Tensor = self.query_norm(self.query(self.dropout(x)))  # (..., D)
         return query
 
     def of_slot(self, M_hat: Tensor) -> Tensor:
-        key: Tensor = self.key_norm(self.key(self.dropout(M_hat)))
+        key: Tensor = self.key_norm(self.key(self.dropout(M_hat)))  # (..., D)
         return key
 
     def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:  # noqa: ARG002 - the paper's form goes by it
-        beta: Tensor = self.weight(self.dropout(functional.relu(query + key))).squeeze(-1)
+        beta: Tensor = self.weight(self.dropout(functional.relu(query + key))).squeeze(
+            -1
+        )  # (B, 1, D), (B, N, D): (B, N)
         return beta / math.sqrt(key.shape[-1])
 
 
@@ -99,15 +101,15 @@ class PaperScore(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def of_token(self, x: Tensor) -> Tensor:
-        query: Tensor = self.query(self.dropout(x))
+        query: Tensor = self.query(self.dropout(x))  # (..., D)
         return query
 
     def of_slot(self, M_hat: Tensor) -> Tensor:
-        key: Tensor = self.key(self.dropout(M_hat))
+        key: Tensor = self.key(self.dropout(M_hat))  # (..., D)
         return key
 
     def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:
-        beta: Tensor = self.weight(self.dropout(torch.tanh(query + key))).squeeze(-1)  # eq. 8
+        beta: Tensor = self.weight(self.dropout(torch.tanh(query + key))).squeeze(-1)  # eq. 8, shapes as above
         return beta / math.sqrt(N)
 
 

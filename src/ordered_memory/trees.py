@@ -177,18 +177,14 @@ class Tree:
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
         """(T,): for each token, in how many of its ancestors it lies in the right child. Binary trees only."""
-        return _right_depths(self.spans, self.splits)
+        count = len(self) + 1
+        change = np.bincount(self.splits, minlength=count) - np.bincount(self.spans[:, 1], minlength=count)
+        return np.cumsum(change)[:-1]
 
     @property
     def slots_needed(self) -> int:
         """How many slots Ordered Memory needs to build exactly this tree. Binary trees only."""
         return max(1, int(self.right_depths.max()))
-
-
-def _right_depths(spans: Spans, splits: NDArray[np.int32]) -> NDArray[np.int64]:
-    count = len(spans) + 2  # one more than there are tokens
-    change = np.bincount(splits, minlength=count) - np.bincount(spans[:, 1], minlength=count)
-    return np.cumsum(change)[:-1]
 
 
 def _splits(spans: Spans) -> NDArray[np.int32]:

@@ -300,19 +300,27 @@ class TestOperator:
         assert x.grad is not None
         assert all(parameter.grad is None for parameter in om.parameters())
 
-    @pytest.mark.parametrize("cell", ["gated", "tree-rnn"])
-    def test_the_gradients_of_the_rest_are_the_same_where_the_cell_does_not_learn(self, cell):
-        om = layer(3, 6, 4, cell=cell)
+    @pytest.mark.parametrize("options", [{}, {"cell": "tree-rnn"}, {"recompute": True}])
+    @pytest.mark.parametrize("pointer", ["soft", "hard"])
+    def test_the_gradients_of_the_rest_are_the_same_where_the_cell_does_not_learn(self, options, pointer, monkeypatch):
+        of_all, backward = [], operator._read_backward
+        monkeypatch.setattr(operator, "_read_backward", lambda *given: of_all.append(backward(*given)) or of_all[-1])
+        om = layer(3, 6, 4, **options)
         x = torch.randn(7, 5, 3, dtype=torch.float64, requires_grad=True)
         others = [x, *(value for name, value in om.named_parameters() if ".cell." not in name)]
         lengths, weights = torch.tensor([7, 4, 7, 1, 2]), torch.randn(6, dtype=torch.float64)
 
         def gradients():
-            return torch.autograd.grad((om(x, lengths=lengths)[0] * weights).sum(), others)
+            output, _ = om(x, lengths=lengths, pointer=pointer)
+            return torch.autograd.grad((output * weights).sum(), others, allow_unused=True, materialize_grads=True)
 
         expected = gradients()
         om.directions[0].cell.requires_grad_(False)
         torch.testing.assert_close(gradients(), expected, rtol=0, atol=0)
+        of_cell = sum(parameter.numel() for parameter in om.directions[0].cell.parameters())
+        learning, frozen = (results[2][-of_cell:] for results in of_all)
+        assert learning.abs().sum() > 0
+        assert frozen.abs().sum() == 0
 
     def test_autocast_regions_are_left_in_full_precision(self):
         om, x = layer(3, 6, 3, dtype=torch.float32), torch.randn(5, 2, 3)

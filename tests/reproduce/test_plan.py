@@ -12,7 +12,7 @@ from ordered_memory.reproduce.plan import (
     NUMBERS,
     OPTION_EPOCHS,
     SIZES,
-    SPLIT_EPOCHS,
+    SPLIT_SCHEDULES,
     TABLES,
     Row,
     listops_rows,
@@ -70,9 +70,23 @@ def test_a_row_of_a_split_differs_from_its_system_in_the_split_and_ours_in_epoch
         whole = dataclasses.replace(row.experiment.data, split="full")
         training = row.experiment.training
         if key == "ordered-memory":  # which has more epochs where there are fewer pairs
-            assert training.epochs == SPLIT_EPOCHS[split]
-            training = dataclasses.replace(training, epochs=rows[key].experiment.training.epochs)
+            own = rows[key].experiment.training
+            assert training.epochs == SPLIT_SCHEDULES[split]["epochs"]
+            training = dataclasses.replace(training, epochs=own.epochs, balanced=own.balanced)
         assert dataclasses.replace(row.experiment, data=whole, training=training) == rows[key].experiment
+
+
+def test_labels_are_drawn_evenly_as_long_as_trees_are_sought_in_every_row_that_seeks_them():
+    pairs = {"full": 135_529, "A": 128_969, "B": 87_948, "C": 51_896}
+    seeking = {}
+    for row in logic_rows():
+        training = row.experiment.training
+        if training.turns_steps and training.write_every:
+            steps = training.epochs * 0.9 * pairs[row.experiment.data.split] / training.batch_size
+            sought = training.random_steps + training.pointer_steps + training.turns_steps
+            seeking[row.key] = training.balanced * steps / sought
+    assert len(seeking) >= 6
+    assert all(share == pytest.approx(1, abs=0.05) for share in seeking.values()), seeking
 
 
 def test_the_faithful_transformers_stand_beside_those_that_learn():

@@ -3,12 +3,27 @@
 import pytest
 import torch
 
-from ordered_memory.config import TrainingConfig
+from ordered_memory.classifier import Classifier
+from ordered_memory.config import ClassifierConfig, OrderedMemoryConfig, TrainingConfig
+from ordered_memory.tasks.listops import VOCABULARY
 from ordered_memory.training.loop import train
-from ordered_memory.training.optimisation import learning_rate, make_optimiser
+from ordered_memory.training.optimisation import learning_rate, make_optimiser, update
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
 from tests.training import Listener, metrics, tiny
+
+
+def test_a_step_that_nothing_can_be_learned_from_is_passed_over():
+    """The pointer alone learns, and every row is one token."""
+    config = OrderedMemoryConfig(hidden_size=6, num_slots=3)
+    model = Classifier(VOCABULARY, tuple("0123456789"), encoder=config, config=ClassifierConfig(embedding_size=5))
+    model.encoder.memory.backend = "readable"
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(".attention." in name)
+    optimiser = torch.optim.Adam([parameter for parameter in model.parameters() if parameter.requires_grad])
+    loss, whole = update(model, optimiser, model.collate([[1], [2]], [3, 4]), 1.0)
+    assert loss > 0
+    assert whole
 
 
 class TestSchedule:

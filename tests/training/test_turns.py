@@ -144,6 +144,17 @@ class TestTraining:
         train(apart(hard_share=0.0), tmp_path / "run", listener)
         assert active == [True] * 3 + [False] * 4 + [True] * 2 + [False] * 3
 
+    def test_nor_in_the_step_before_which_trees_are_written(self, tmp_path, monkeypatch):
+        active, update = [], loop.update
+
+        def watched(model, optimiser, batch, clip):
+            active.append(model.input_dropout.training)
+            return update(model, optimiser, batch, clip)
+
+        monkeypatch.setattr(loop, "update", watched)
+        train(apart(hard_share=0.0, write_every=2), tmp_path / "run", Silent())
+        assert active == [True] * 3 + [False] * 4 + [True] * 2 + [False] * 3
+
     @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
         experiment = apart(beta1=0.9)

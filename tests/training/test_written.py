@@ -104,23 +104,31 @@ class TestSteps:
             TrainingConfig(write_every=5)
         with pytest.raises(InputError, match="write_every is -1, and must be at least 0"):
             TrainingConfig(turns_steps=5, write_every=-1)
+        with pytest.raises(InputError, match="label_steps is set, and write_every is 0: set both"):
+            TrainingConfig(turns_steps=5, label_steps=5)
+        with pytest.raises(InputError, match="seeking_batch_size is set, and there are no steps that seek trees"):
+            TrainingConfig(seeking_batch_size=5)
 
 
 class TestTraining:
-    def test_who_learns_from_them(self, tmp_path, made, monkeypatch):
+    @pytest.mark.parametrize("label_steps", [0, 3])
+    def test_who_learns_from_them(self, tmp_path, made, monkeypatch, label_steps):
         """Only the pointer in the steps that imitate, only the rest in the others, and both with the trees' batch."""
-        seen, imitated, losses = [], [], loop.Classifier.losses
+        seen, imitated, own, losses = [], [], [], loop.Classifier.losses
         monkeypatch.setattr(loop.Classifier, "losses", lambda self, batch: seen.append(batch) or losses(self, batch))
         moved, before = [], {}
 
         def after_step(_: Position) -> None:
             imitated.append(made.model.encoder.imitates)
+            own.append(made.model.encoder.follows_own)
             now = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
             moved.append({".attention." in name for name in before if not torch.equal(before[name], now[name])})
             before.update(now)
 
-        train(apart(**WRITING), tmp_path / "run", Listener(after_step))
+        train(apart(**WRITING, label_steps=label_steps), tmp_path / "run", Listener(after_step))
         assert not any(imitated[:9])
+        assert not any(own[:9])
+        assert own[9:] == [place < label_steps and imitates for place, imitates in enumerate(imitated[9:])]
         assert [batch.trees is not None for batch in seen][9:] == [True] * 3
         for imitates, parts in zip(imitated[9:], moved[9:], strict=True):
             assert parts == {imitates}
@@ -142,7 +150,8 @@ class TestTraining:
 
     @pytest.mark.parametrize("stop_after", [8, 9, 10, 11])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
-        experiment = apart(beta1=0.9, **WRITING)
+        restrained = {"optimiser": "adamw", "weight_decay": 0.1, "beta1": 0.9}
+        experiment = apart(label_steps=2, batch_size=5, seeking_batch_size=2, **restrained, **WRITING)
         train(experiment, tmp_path / "whole", Silent())
         with pytest.raises(Interrupted):
             train(experiment, tmp_path / "resumed", stopping_after(stop_after))

@@ -37,7 +37,8 @@ class OrderedMemoryConfig:
     """Weight of the pointer's entropy in the loss: it makes soft and hard pointer agree; not in the paper."""
     hard_share: float = 0.0
     """Share of the training steps in which the pointer is hard, and learns nothing itself: the cell learns to work with
-    whole sub-trees, and the pointer of the other steps to be sharp; not in the paper."""
+    whole sub-trees, and the pointer of the other steps to be sharp; not in the paper. It counts once trees are found,
+    where they are sought first; along written trees no pointer is asked in these steps."""
 
     def __post_init__(self) -> None:
         require_positive("hidden_size", self.hidden_size)

@@ -95,15 +95,15 @@ class TrainingConfig:
     ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
-    these: the rest from its steps, the pointer from the trees themselves. They are written anew after so many steps,
-    then after twice as many, and so on: the first ones are the least alike. 0: along the trees of the moment, and from
-    labels alone. For ordered-memory."""
+    these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.
+    They are written anew after so many steps, then after twice as many, and so on: the first trees are the most uneven.
+    0: along the trees of the moment, and from labels alone. For ordered-memory."""
     label_steps: int = 0
-    """In the first so many steps along written trees those of the pointer learn from labels too, with a soft pointer:
-    what it would change in the trees is in the next ones that are written. For ordered-memory."""
+    """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
+    pointer. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the pointer's and the turns' steps, where many small ones find trees sooner
-    than few large ones; 0: as in any other. For ordered-memory."""
+    than few large ones; the rest of each batch is left out. 0: as in any other. For ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
@@ -117,8 +117,8 @@ class TrainingConfig:
     epsilon: float = 1e-9
     """Adam's or Adadelta's guard against division by zero; Adadelta's first steps grow with it."""
     weight_decay: float = 1.2e-6
-    """Pull of the weights towards zero. Where trees are sought first it begins once they are found, and spares the
-    pointer."""
+    """Pull of the weights towards zero. Where trees are sought first it begins once they are found; a pointer that
+    learns apart is spared."""
     clip: float = 1.0
     """Gradients with a larger norm are scaled down to it."""
     schedule: Literal["plateau", "cosine", "constant"] = "plateau"
@@ -172,6 +172,11 @@ class TrainingConfig:
             "balanced and short_share both choose the examples: set one of them to 0",
         )
         require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
+        require(bool(self.write_every or not self.label_steps), "label_steps is set, and write_every is 0: set both")
+        require(
+            bool(self.random_steps or self.pointer_steps or self.turns_steps or not self.seeking_batch_size),
+            "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
+        )
         require(
             self.seeking_batch_size <= self.batch_size,
             f"seeking_batch_size is {self.seeking_batch_size}, and must be at most batch_size, {self.batch_size}",

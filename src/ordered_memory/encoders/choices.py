@@ -28,12 +28,12 @@ class Choices(NamedTuple):
     tokens: Tensor  # (choices,): which of the different tokens comes next
     decisions: Tensor  # (choices,): which decision it is one of
     columns: Tensor  # (choices,): how many sub-trees are joined
-    right: Tensor  # (decisions,): how many the tree joins
+    answers: Tensor  # (decisions,): how many the tree joins
     roots: Tensor  # (rows,): the candidate that is the whole tree
 
 
-def choices(trees: Sequence[Spans], lengths: Sequence[int]) -> Choices:
-    """Of one binary tree for each row."""
+def choices(trees: Sequence[Spans], lengths: Sequence[int], num_slots: int) -> Choices:
+    """Of one binary tree for each row. Where so many sub-trees wait that the memory is full, one has to be joined."""
     text = Text.of(trees, lengths)
     tokens, nodes = len(text.rows), len(text.starts)
     left, right = text.children()
@@ -59,9 +59,10 @@ def choices(trees: Sequence[Spans], lengths: Sequence[int]) -> Choices:
     waiting = np.bincount(last, minlength=tokens)
     followed = np.append(text.rows[1:] == text.rows[:-1], False)
     decisions = np.cumsum(followed) - 1
-    chosen = waiting + 1 - np.append(waiting[1:], 0)
-    joined = np.flatnonzero(followed[last])
-    alone = np.flatnonzero(followed)
+    least = np.maximum(waiting + 1 - num_slots, 0)
+    chosen = np.maximum(waiting + 1 - np.append(waiting[1:], 0), least)
+    alone = np.flatnonzero(followed & (least == 0))
+    joined = np.flatnonzero(followed[last] & (ranks + 1 >= least[last]))
     owner = np.concatenate((alone, last[joined]))
     instance = np.empty(int(numbers.max()) + 1, dtype=np.int64)
     instance[numbers[:tokens]] = np.arange(tokens)
@@ -77,7 +78,7 @@ def choices(trees: Sequence[Spans], lengths: Sequence[int]) -> Choices:
         tokens=tensor(numbers[owner + 1]),
         decisions=tensor(decisions[owner]),
         columns=tensor(np.concatenate((np.zeros_like(alone), ranks[joined] + 1))),
-        right=tensor(chosen[alone]),
+        answers=tensor(chosen[followed]),
         roots=tensor(numbers[text.roots]),
     )
 
@@ -95,11 +96,11 @@ def candidates(plan: Choices, leaves: Tensor, compose: Callable[[Tensor, Tensor]
     return values
 
 
-def distance(plan: Choices, scores: Tensor) -> Tensor:
+def distance_of(plan: Choices, scores: Tensor) -> Tensor:
     """The mean cross-entropy of the decisions, given the score of each choice."""
     device = scores.device
-    if len(plan.right) == 0:  # every row is one token: there is nothing to decide
+    if len(plan.answers) == 0:  # every row is one token: there is nothing to decide
         return scores.sum()
-    table = scores.new_full((len(plan.right), int(plan.columns.max()) + 1), -torch.inf)
+    table = scores.new_full((len(plan.answers), int(plan.columns.max()) + 1), -torch.inf)
     table = table.index_put((plan.decisions.to(device), plan.columns.to(device)), scores)
-    return cross_entropy(table, plan.right.to(device))
+    return cross_entropy(table, plan.answers.to(device))

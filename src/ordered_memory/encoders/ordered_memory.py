@@ -1,14 +1,14 @@
 """Ordered Memory as an encoder: the bottom candidate after the last token, where all sub-trees are reduced to one."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ordered_memory.config import OrderedMemoryConfig
-from ordered_memory.encoders.choices import candidates, choices, distance
+from ordered_memory.encoders.choices import candidates, choices, distance_of
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.encoders.shared_trees import compose_along
 from ordered_memory.memory import OrderedMemory, Pointer
@@ -36,48 +36,54 @@ class OrderedMemoryEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         if trees is not None and self.imitates:
-            encoding = self._imitate(trees, embedded, lengths)
-            return encoding._replace(vector=self._soft(embedded, lengths)) if self.follows_own else encoding
+            vector, distance = self._imitate(trees, embedded, lengths)
+            if not self.follows_own:
+                return Encoding(vector, distance)
+            vector, loss = self._own(embedded, lengths)
+            return Encoding(vector, distance if loss is None else distance + loss)
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
         if self.training and self.hard:
             return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
+        return Encoding(*self._own(embedded, lengths))
+
+    def _own(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The vector of its own soft pointer, and what that costs where blur does."""
         if self.training and self.entropy_weight:
             reading = self.memory.read(embedded, lengths=lengths)
-            loss = self.entropy_weight * pointer_entropy(reading.p[0], lengths)
-            return Encoding(reading.state.M_hat[0, :, -1], loss)
-        return Encoding(self._soft(embedded, lengths))
-
-    def _soft(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        return self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None)).M_hat[0, :, -1]
+            return reading.state.M_hat[0, :, -1], self.entropy_weight * pointer_entropy(reading.p[0], lengths)
+        state = self.memory.last_state(embedded, lengths=lengths, num_slots=self._slots(None))
+        return state.M_hat[0, :, -1], None
 
     def _along(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Tensor:
         """What the memory would come to if its pointer built these trees: no pointer is asked."""
         return compose_along(trees, embedded, lengths, self._leaf, self._compose)
 
-    def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Encoding:
+    def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and how far the pointer is from building them; gradients reach nothing but the pointer."""
-        plan = choices(trees, lengths.tolist())
+        device = embedded.device
+        num_slots = self.test_slots or self.memory.num_slots  # as many as the trees were found with
+        plan = choices(trees, lengths.tolist(), num_slots)
         with torch.no_grad():
-            leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(embedded.device)])
+            leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(device)])
         values = candidates(plan, leaves, self._compose)
-        score = self._part("attention").get_submodule("score")
-        tokens, slots = score.of_token(leaves)[plan.tokens.to(values.device)], score.of_slot(values)  # type: ignore[operator]
-        num_slots = self.test_slots or self.memory.num_slots
-        scores = score.join(tokens, slots[plan.candidates.to(values.device)], num_slots)  # type: ignore[operator]
-        return Encoding(values[plan.roots.to(values.device)], distance(plan, scores))
+        score = self._direction.attention.score
+        tokens, slots = score.of_token(leaves), score.of_slot(values)
+        scores = score.join(tokens[plan.tokens.to(device)], slots[plan.candidates.to(device)], num_slots)
+        return values[plan.roots.to(device)], distance_of(plan, scores)
 
     def _leaf(self, tokens: Tensor) -> Tensor:
-        leaves: Tensor = self._part("norm")(self._part("projection")(tokens))
+        leaves: Tensor = self._direction.norm(self._direction.projection(tokens))
         return leaves
 
     def _compose(self, left: Tensor, right: Tensor) -> Tensor:
         # The older sub-tree, on the left, waits in memory; the newer one comes from below.
-        parents: Tensor = self._part("norm")(self._part("cell")(right, left))
+        parents: Tensor = self._direction.norm(self._direction.cell(right, left))
         return parents
 
-    def _part(self, name: str) -> nn.Module:
-        return self.memory.directions[0].get_submodule(name)
+    @property
+    def _direction(self) -> Any:
+        return self.memory.directions[0]
 
     def parse(  # type: ignore[override]
         self,
@@ -108,11 +114,7 @@ class OrderedMemoryEncoder(Encoder):
 def pointer_entropy(pointers: Tensor, lengths: Tensor) -> Tensor:
     """The mean entropy of the pointers of all tokens but the first, which points nowhere: (time, batch, slots)."""
     # Below the clamp there is no gradient: that of p log p has no bound at zero, where most slots are.
-    return _mean_over_tokens(torch.special.entr(pointers.clamp_min(1e-6)).sum(-1), lengths)
-
-
-def _mean_over_tokens(values: Tensor, lengths: Tensor) -> Tensor:
-    """Of (time, batch), over all tokens but the first of each row."""
-    counted = (torch.arange(1, len(values))[:, None] < lengths.cpu()).to(values)
-    mean: Tensor = (values[1:] * counted).sum() / counted.sum().clamp_min(1)
+    entropy = torch.special.entr(pointers.clamp_min(1e-6)).sum(-1)
+    counted = (torch.arange(1, len(entropy))[:, None] < lengths.cpu()).to(entropy)
+    mean: Tensor = (entropy[1:] * counted).sum() / counted.sum().clamp_min(1)
     return mean

@@ -154,11 +154,12 @@ private:
         find_used(step);
         const Index cells = used.size(), waves = used_wave.size() - 1;
         if (cells == 0) return;
-        T* input = waiting.take<T>(cells * 2 * D);
-        T* grad_hidden = waiting.take<T>(cells * hidden);
-        T* grad_gate = model.gated ? waiting.take<T>(cells * hidden) : grad_hidden;
+        Arena& rows = model.call.frozen ? scratch : waiting;  // no weight waits for those of a frozen cell
+        T* input = rows.take<T>(cells * 2 * D);
+        T* grad_hidden = rows.take<T>(cells * hidden);
+        T* grad_gate = model.gated ? rows.take<T>(cells * hidden) : grad_hidden;
         T* grad_input = scratch.take<T>(cells * D);
-        T* unit = model.gated ? waiting.take<T>(cells * hidden) : nullptr;
+        T* unit = model.gated ? rows.take<T>(cells * hidden) : nullptr;
         for (Index i = 0; unit && i < cells; ++i) step.hidden[used[i].cell].unpack(unit + i * hidden, hidden);
         for (Index k = waves; k-- > 0;) {
             const Index start = used_wave[k], end = used_wave[k + 1];

@@ -30,8 +30,12 @@ OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 6
 """Of the runs that compare ways to find the trees of logical inference."""
-SPLIT_EPOCHS = {"A": 20, "B": 25, "C": 36}
-"""Of Ordered Memory: more where there are fewer pairs, for it takes as many steps to find the trees."""
+SPLIT_SCHEDULES = {
+    "A": {"epochs": 20, "balanced": 0.17},
+    "B": {"epochs": 25, "balanced": 0.2},
+    "C": {"epochs": 36, "balanced": 0.24},
+}
+"""Of Ordered Memory: where there are fewer pairs it takes as many steps to find the trees, which are more epochs."""
 FORMER_LOGIC_EPOCHS = 8
 """Of the run that first learned pointer and cell apart."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
@@ -176,7 +180,7 @@ def logic_rows() -> list[Row]:
             _changed(
                 row.experiment,
                 data={"split": split},
-                training={"epochs": SPLIT_EPOCHS[split]} if row.key == "ordered-memory" else {},
+                training=SPLIT_SCHEDULES[split] if row.key == "ordered-memory" else {},
             ),
             group="splits",
         )
@@ -189,10 +193,13 @@ def logic_rows() -> list[Row]:
 
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
-    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
-    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0}, "encoder": {"hard_share": 0.8}}
+    training = ours.training
+    # Labels are drawn evenly for as many steps as ever: while trees are sought.
+    evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
+    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
+    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "label_steps": 0}}
     no_phases = {"random_steps": 0, "pointer_steps": 0, "turns_steps": 0, "write_every": 0, "pointer_rate": 1.0}
-    no_phases["seeking_batch_size"] = 0
+    no_phases |= {"seeking_batch_size": 0, "label_steps": 0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),
@@ -202,6 +209,7 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     rows = [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
     then = {
         "write_every": 0,
+        "label_steps": 0,
         "epochs": FORMER_LOGIC_EPOCHS,
         "batch_size": 64,
         "seeking_batch_size": 0,

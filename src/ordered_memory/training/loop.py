@@ -218,11 +218,13 @@ class _Run:
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
         turn = next_turn(config, hard_share, position.step)
+        if writes_trees(config, position.step):
+            self.write_trees()  # which leaves dropout as in any training step: what follows says where there is none
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
             # What would keep the cell from fitting too well keeps the pointer from finding trees at all.
-            spared = seeks_trees(config, position.step) or (self.apart and group["pointer"])
+            spared = seeks_trees(config, position.step) or group["pointer"]
             group["weight_decay"] = 0.0 if spared else config.weight_decay
             if self.apart:  # what is held has no gradient, and its moments stay as they are
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
@@ -231,13 +233,11 @@ class _Run:
         if config.dropout_from or config.turns_steps:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
-        if writes_trees(config, position.step):
-            self.write_trees()
         self.model.encoder.hard = turn.trees == "hard"
         self.model.encoder.imitates = turn in (WRITTEN_POINTER, WRITTEN_AND_LABELS)
         self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
         if config.seeking_batch_size and seeks_trees(config, position.step):
-            # Of all lengths that a batch has: they stand in it from the shortest on.
+            # Evenly over the batch: one that is sorted by length keeps all its lengths.
             places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
             indices = indices[places.round().astype(np.int64)]
         if turn.trees == "random":

@@ -15,6 +15,8 @@ def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, cl
     finite, and none after it."""
     first: float | None = None
     for loss in model.losses(batch):
+        if not loss.requires_grad:  # the pointer alone learns, and every row is one token: there is nothing to point at
+            return float(loss.detach()), True
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
