@@ -12,7 +12,7 @@ import ordered_memory
 
 SOURCE = Path(ordered_memory.__file__).parent
 HOUSE = [
-    {"errors", "__init__", "atomic"},
+    {"errors", "__init__", "atomic", "provenance"},
     {"memory", "native", "trees", "vocabulary"},
     {"scoring", "drawing", "tasks", "vectors"},
     {"config", "presets"},
