@@ -172,7 +172,7 @@ class Tree:
         """(K,): where the right child of each node begins. Binary trees only."""
         if not self.is_binary:
             raise InputError(f"only a binary tree has splits: {self!r}; binarise(tree, 'left') makes one")
-        return _splits(self.spans)
+        return splits_of(self.spans)
 
     @cached_property
     def right_depths(self) -> NDArray[np.int64]:
@@ -187,7 +187,8 @@ class Tree:
         return max(1, int(self.right_depths.max()))
 
 
-def _splits(spans: Spans) -> NDArray[np.int32]:
+def splits_of(spans: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """`Tree.splits` of binary trees that are given by their nodes alone, in preorder, one after the other."""
     starts, ends = spans.T
     # A left child that is not a leaf comes next in preorder, and starts where its parent starts.
     has_left_node = np.append(starts[1:] == starts[:-1], False)[: len(starts)]

@@ -174,7 +174,7 @@ class TrainingConfig:
         require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
         require(bool(self.write_every or not self.label_steps), "label_steps is set, and write_every is 0: set both")
         require(
-            bool(self.random_steps or self.pointer_steps or self.turns_steps or not self.seeking_batch_size),
+            bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
         )
         require(
@@ -183,6 +183,11 @@ class TrainingConfig:
         )
         if self.budget is not None:
             parse_duration(self.budget)
+
+    @property
+    def seeking_steps(self) -> int:
+        """Those in which pointer and cell look for each other."""
+        return self.random_steps + self.pointer_steps + self.turns_steps
 
     @property
     def budget_seconds(self) -> float | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ordered_memory.encoders.shared_trees import SharedTrees, Text, grouped, numbered
+from ordered_memory.encoders.shared_trees import Text, grouped, numbered
 from ordered_memory.trees import Spans
 
 
@@ -37,7 +37,7 @@ def choices(trees: Sequence[Spans], lengths: Sequence[int], num_slots: int) -> C
     text = Text.of(trees, lengths)
     tokens, nodes = len(text.rows), len(text.starts)
     left, right = text.children()
-    middles = np.where(left < tokens, left + 1, text.ends[np.maximum(left - tokens, 0)])
+    middles = text.middles
     # The sub-trees that wait when a token comes are those to the left of where it lies on the right.
     inside = text.ends - middles
     above = np.repeat(np.arange(nodes), inside)
@@ -52,8 +52,7 @@ def choices(trees: Sequence[Spans], lengths: Sequence[int], num_slots: int) -> C
     all_left = np.concatenate((left, left[above]))
     all_right = np.concatenate((right, np.where(ranks == 0, last, joins - 1)))
     groups = [*grouped(-depths[tokens:]), *(nodes + group for group in grouped(ranks))]
-    kinds = trees.tokens.flatten().cpu().numpy()[text.places] if isinstance(trees, SharedTrees) else np.arange(tokens)
-    numbers, first = numbered(kinds, all_left, all_right, groups)
+    numbers, first = numbered(text.kinds(trees), all_left, all_right, groups)
 
     # Every token but a row's last leaves a choice: itself alone, or joined with one, with two, ...
     waiting = np.bincount(last, minlength=tokens)

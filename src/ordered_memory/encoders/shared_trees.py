@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ordered_memory.errors import InputError
-from ordered_memory.trees import Spans
+from ordered_memory.trees import Spans, splits_of
 
 Indices = NDArray[np.int64]
 
@@ -84,8 +84,7 @@ def schedule(trees: Sequence[Spans] | None, lengths: Sequence[int]) -> Schedule:
     left, right = text.children()
     depths = text.depths()
     if isinstance(trees, SharedTrees):
-        kinds = trees.tokens.flatten().cpu().numpy()[places]
-        numbers, _ = numbered(kinds, left, right, grouped(-depths[tokens:]))
+        numbers, _ = numbered(text.kinds(trees), left, right, grouped(-depths[tokens:]))
     else:
         numbers = np.arange(len(depths))
     count = int(numbers.max()) + 1
@@ -149,18 +148,28 @@ class Text(NamedTuple):
         return (np.arange(len(self.rows)) - self.begins[self.rows]) * len(self.begins) + self.rows
 
     @property
+    def middles(self) -> Indices:
+        """Where the right child of each node begins."""
+        return splits_of(np.stack((self.starts, self.ends), 1)).astype(np.int64)
+
+    def kinds(self, trees: Sequence[Spans]) -> Indices:
+        """Of each token: those of the same kind are equal, as far as the trees that the text was made of know."""
+        if not isinstance(trees, SharedTrees):
+            return np.arange(len(self.rows))
+        found: Indices = trees.tokens.flatten().cpu().numpy()[self.places]
+        return found
+
+    @property
     def roots(self) -> Indices:
         """Of each row: its first node, counted on from the last token; where there is none its token."""
         return np.where(self.counts > 0, len(self.rows) + np.cumsum(self.counts) - self.counts, self.begins)
 
     def children(self) -> tuple[Indices, Indices]:
         """Left and right child of each node: tokens, or nodes, which are counted on from the last token."""
-        starts, ends, tokens = self.starts, self.ends, len(self.rows)
+        starts, ends, tokens, middles = self.starts, self.ends, len(self.rows), self.middles
         # In preorder a left child, if it is no token, comes next, and a right one is the first that starts there.
-        is_node = np.append(starts[1:] == starts[:-1], False)[: len(starts)]
-        middle = np.where(is_node, np.append(ends[1:], 0)[: len(ends)], starts + 1)
-        left = np.where(is_node, tokens + 1 + np.arange(len(starts)), starts)
-        return left, np.where(middle + 1 < ends, tokens + np.searchsorted(starts, middle), middle)
+        left = np.where(starts + 1 < middles, tokens + 1 + np.arange(len(starts)), starts)
+        return left, np.where(middles + 1 < ends, tokens + np.searchsorted(starts, middles), middles)
 
     def depths(self) -> Indices:
         """Of each token, and then of each node: how many nodes it stands in."""

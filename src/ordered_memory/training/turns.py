@@ -54,12 +54,12 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
 
 def seeks_trees(config: TrainingConfig, step: int) -> bool:
     """Whether the step is of those in which pointer and cell look for each other."""
-    return step < _seeking(config)
+    return step < config.seeking_steps
 
 
 def writes_trees(config: TrainingConfig, step: int) -> bool:
     """Whether the trees of all examples are written down before this step."""
-    since = step - _seeking(config)
+    since = step - config.seeking_steps
     if not config.write_every or since < 0 or since % config.write_every:
         return False
     intervals = since // config.write_every + 1
@@ -69,11 +69,7 @@ def writes_trees(config: TrainingConfig, step: int) -> bool:
 def examples_read(config: TrainingConfig, steps: int) -> int:
     """How many the first steps have read, if every batch was full."""
     less = config.batch_size - config.seeking_batch_size if config.seeking_batch_size else 0
-    return steps * config.batch_size - min(steps, _seeking(config)) * less
-
-
-def _seeking(config: TrainingConfig) -> int:
-    return config.random_steps + config.pointer_steps + config.turns_steps
+    return steps * config.batch_size - min(steps, config.seeking_steps) * less
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
