@@ -84,9 +84,7 @@ class ReleasedScore(nn.Module):
         return key
 
     def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:  # noqa: ARG002 - the paper's form goes by it
-        beta: Tensor = self.weight(self.dropout(functional.relu(query + key))).squeeze(
-            -1
-        )  # (B, 1, D), (B, N, D): (B, N)
+        beta: Tensor = self.weight(self.dropout(functional.relu(query + key))).squeeze(-1)  # (..., D) to (...)
         return beta / math.sqrt(key.shape[-1])
 
 
@@ -109,7 +107,7 @@ class PaperScore(nn.Module):
         return key
 
     def join(self, query: Tensor, key: Tensor, N: int) -> Tensor:
-        beta: Tensor = self.weight(self.dropout(torch.tanh(query + key))).squeeze(-1)  # eq. 8, shapes as above
+        beta: Tensor = self.weight(self.dropout(torch.tanh(query + key))).squeeze(-1)  # eq. 8  (..., D) to (...)
         return beta / math.sqrt(N)
 
 

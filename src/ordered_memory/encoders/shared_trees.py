@@ -1,9 +1,9 @@
 """Trees of a whole batch composed level by level: the nodes of one level, in all rows, are one product.
 
 Levels are counted from the root. A sub-tree that stands in several places, of one row or of many, is composed once, at
-the deepest level where it stands, and is kept up to the highest. Of the trees of 64 pairs of logical statements that
-leaves two nodes of five. Where every sub-tree is another, nothing is kept, and what one level makes is just what the
-next one takes. So memory and time grow with the number of different nodes, however deep the trees are.
+the deepest level where it stands, and is kept up to the highest: short phrases stand in many statements of logic. Where
+every sub-tree is another, nothing is kept, and what one level makes is just what the next one takes. So memory and time
+grow with the number of different nodes, however deep the trees are.
 
 In training a cell's dropout is then the same wherever a sub-tree stands in the batch.
 """
