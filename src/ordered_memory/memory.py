@@ -288,6 +288,13 @@ class OrderedMemory(nn.Module):
         """Draws every parameter anew, as at construction."""
         reset_parameters(self)
 
+    @torch.no_grad()
+    def sharpen(self, factor: float) -> None:
+        """Multiplies the scores of all slots: the larger the factor, the nearer a soft pointer comes to a hard one."""
+        for name, parameter in self.named_parameters():
+            if ".score.weight." in name:
+                parameter.mul_(factor)
+
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}, num_slots={self.num_slots}"
         defaults = inspect.signature(type(self)).parameters

@@ -106,6 +106,9 @@ class TrainingConfig:
     than few large ones; the rest of each batch is left out. 0: as in any other. For ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
+    sharpen: bool = False
+    """At the end, multiply the pointer's scores by 1, 2, 4 or 8, whichever is best on the validation set: a pointer
+    that learned along trees never felt what its blur does to a soft memory. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""
     learning_rate: float = 1e-3

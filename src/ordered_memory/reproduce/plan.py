@@ -215,6 +215,7 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
         "seeking_batch_size": 0,
         "optimiser": "adam",
         "weight_decay": 0.0,
+        "sharpen": False,
     }
     former = _changed(
         ours, encoder={"dropout": 0.1, "hard_share": 0.8}, training={**then, "balanced": 0.6, "evaluate_every": 953}

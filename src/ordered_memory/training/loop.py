@@ -1,5 +1,6 @@
 """Training: one loop for every task and every model, which a kill at any moment does not change."""
 
+import copy
 import dataclasses
 import time
 from collections import Counter
@@ -49,6 +50,12 @@ from ordered_memory.training.written import WrittenTrees
 from ordered_memory.vectors import WordVectors
 
 
+SHARPER = (1, 2, 4, 8)
+"""What the scores of a pointer are multiplied by at the end, to see which is best."""
+SHARPENED = "sharpened"
+"""Where a model's card, and a result, tell by how much it was."""
+
+
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
     """The run was asked to stop; its state is saved."""
 
@@ -93,7 +100,7 @@ def train(
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
-            if any(isinstance(module, OrderedMemory) for module in model.modules()):
+            if _memories(model):
                 native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
                 with signals_asked() as asked:
@@ -121,6 +128,10 @@ def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | N
     return model
 
 
+def _memories(model: Classifier) -> list[OrderedMemory]:
+    return [module for module in model.modules() if isinstance(module, OrderedMemory)]
+
+
 class _Run:
     """One run in progress."""
 
@@ -139,6 +150,8 @@ class _Run:
         self.apart = needs_pointer(self.config)
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
+        if self.config.sharpen and not _memories(model):
+            raise InputError(f"sharpen is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
         self.written: WrittenTrees | None = None
         self.commit = commit()  # of the code that runs: the source tree may change while it does
@@ -327,6 +340,8 @@ class _Run:
     def finish(self) -> dict[str, Any]:
         """Measures the best model on the test set, and on further ones that the task has, once."""
         model = Classifier.from_pretrained(self.directory.path)
+        if self.config.sharpen and SHARPENED not in model.card:
+            model = self.sharpen(model)
         examples, words = self.splits["test"], self.task.not_words
         extra = self.task.extra_tests()
         sizes = f"{len(self.splits['validation']):,} validation and {len(examples):,} test examples"
@@ -359,6 +374,7 @@ class _Run:
             "trivial_f1_words": trivial_f1(examples, not_words=words) if words else {},
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "position": dataclasses.asdict(self.position),
+            SHARPENED: model.card.get(SHARPENED),
             "cores": torch.get_num_threads(),
             "commit": self.commit,
             "version": __version__,
@@ -366,6 +382,27 @@ class _Run:
         }
         self.directory.finish(result)
         return result
+
+    def sharpen(self, best: Classifier) -> Classifier:
+        """The best model with the scores of its pointer multiplied, as the validation set likes it, in its place."""
+        examples = self.splits["validation"]
+        tried = f"times {', '.join(map(str, SHARPER[:-1]))} and {SHARPER[-1]}"
+        self.progress.tell(f"sharpening the pointer: its scores {tried}, on {len(examples):,} validation examples each")
+        advance = self.measured(len(SHARPER) * len(examples))
+        found: list[tuple[float, float, int, Classifier]] = []
+        try:
+            for factor in SHARPER:
+                model = copy.deepcopy(best)
+                for memory in _memories(model):
+                    memory.sharpen(factor)
+                figures = evaluate(model, examples, self.task.bucket, advance, dataset=self.validation_set)
+                found.append((figures.accuracy, -figures.loss, factor, model))
+        finally:
+            self.progress.stop()
+        _, _, factor, model = max(found, key=lambda one: one[:2])
+        model.card |= {SHARPENED: factor}
+        self.directory.save_best(model)
+        return model
 
 
 @contextmanager
