@@ -49,7 +49,6 @@ from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.training.written import WrittenTrees
 from ordered_memory.vectors import WordVectors
 
-
 SHARPER = (1, 2, 4, 8)
 """What the scores of a pointer are multiplied by at the end, to see which is best."""
 SHARPENED = "sharpened"
