@@ -107,7 +107,7 @@ class TrainingConfig:
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     sharpen: bool = False
-    """At the end, multiply the pointer's scores by 1, 2, 4 or 8, whichever is best on the validation set: a pointer
+    """At the end, multiply the pointer's scores by 1, 4, 16 or 64, whichever is best on the validation set: a pointer
     that learned along trees never felt what its blur does to a soft memory. For ordered-memory."""
     optimiser: Literal["adam", "adamw", "adadelta"] = "adam"
     """Adam with weight decay added to the gradient, or kept apart from it; or Adadelta."""

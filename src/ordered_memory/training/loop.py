@@ -49,7 +49,7 @@ from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.training.written import WrittenTrees
 from ordered_memory.vectors import WordVectors
 
-SHARPER = (1, 2, 4, 8)
+SHARPER = (1, 4, 16, 64)
 """What the scores of a pointer are multiplied by at the end, to see which is best."""
 SHARPENED = "sharpened"
 """Where a model's card, and a result, tell by how much it was."""
