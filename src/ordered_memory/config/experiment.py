@@ -93,6 +93,9 @@ class TrainingConfig:
     rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of the
     first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
     ordered-memory."""
+    searches: int = 1
+    """Take all these steps, which seek trees, so many times, each time from other weights, and go on from those whose
+    trees are worth the most: with a hard pointer on the validation set. For ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
     these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.
@@ -153,6 +156,7 @@ class TrainingConfig:
             "halve_after",
             "short_length",
             "pointer_rate",
+            "searches",
         ):
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
@@ -184,8 +188,13 @@ class TrainingConfig:
             self.seeking_batch_size <= self.batch_size,
             f"seeking_batch_size is {self.seeking_batch_size}, and must be at most batch_size, {self.batch_size}",
         )
+        require(
+            bool(self.seeking_steps or self.searches == 1),
+            f"searches is {self.searches}, and there are no steps that seek trees: set turns_steps too",
+        )
         if self.budget is not None:
             parse_duration(self.budget)
+            require(self.searches == 1, f"searches is {self.searches}, and there is a budget: searches are by steps")
 
     @property
     def seeking_steps(self) -> int:

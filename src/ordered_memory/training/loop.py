@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,11 @@ from ordered_memory.training.turns import (
     WRITTEN_AND_LABELS,
     WRITTEN_POINTER,
     draw_short,
+    ends_search,
     needs_pointer,
     next_turn,
+    schedule_step,
+    seed_of_search,
     seeks_trees,
     short_examples,
     with_random_trees,
@@ -86,9 +90,10 @@ def train(
     directory = RunDirectory.open(folder) if resume else RunDirectory.create(folder, experiment)
     with directory.locked(), _denormals_flushed():
         torch.manual_seed(experiment.training.seed)
-        model = make_classifier(experiment, task, vectors)
+        fresh = partial(make_classifier, experiment, task, vectors)
+        model = fresh()
         try:
-            run = _Run(experiment, directory, task, model, splits, progress)
+            run = _Run(experiment, directory, task, model, splits, progress, fresh)
         except InputError:
             if not resume:
                 directory.withdraw()
@@ -142,9 +147,10 @@ class _Run:
         model: Classifier,
         splits: dict[Split, list[Example]],
         progress: Progress,
+        fresh: Callable[[], Classifier],
     ) -> None:
         self.experiment, self.config, self.directory = experiment, experiment.training, directory
-        self.task, self.model, self.splits, self.progress = task, model, splits, progress
+        self.task, self.model, self.splits, self.progress, self.fresh = task, model, splits, progress, fresh
         self.optimiser = make_optimiser(self.config, model)
         self.apart = needs_pointer(self.config)
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
@@ -161,17 +167,35 @@ class _Run:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
     @property
+    def schedule_step(self) -> int:
+        """The number of the next step; of several searches for trees only the one it belongs to counts."""
+        return schedule_step(self.config, self.position.step)
+
+    @property
     def share_done(self) -> float:
-        """How much of the training is behind: by the clock where there is a budget, else by steps."""
+        """How far the schedule is: by the clock where there is a budget, else by steps."""
         if (budget := self.config.budget_seconds) is not None:
             return min(1.0, self.position.seconds / budget)
-        return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch))
+        return min(1.0, self.schedule_step / (self.config.epochs * self.steps_per_epoch))
+
+    @property
+    def searches_still(self) -> bool:
+        """Whether this is one of several searches for trees, most of which come to nothing."""
+        return self.config.searches > 1 and self.position.step <= self.config.searches * self.config.seeking_steps
+
+    @property
+    def share_behind(self) -> float:
+        """How much of the training is behind, with all its searches."""
+        if self.config.searches == 1:
+            return self.share_done
+        more = (self.config.searches - 1) * self.config.seeking_steps
+        return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch + more))
 
     def until_done(self, asked: list[int]) -> None:
         """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
         position, config = self.position, self.config
         position.begin_part(self.commit, torch.get_num_threads())
-        self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
+        self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_behind)
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
         while not position.finished:
@@ -181,21 +205,29 @@ class _Run:
                     batches = self.batches(position.epoch)
                 self.step(batches[position.batch])
                 position.seconds = time.perf_counter() - began
-                self.progress.step(position, self.share_done)
+                self.progress.step(position, self.share_behind)
                 every = config.evaluate_every or len(batches)
                 due = position.batch == len(batches) if not config.evaluate_every else position.step % every == 0
+                due = due and not self.searches_still  # which are judged by themselves
                 if due or self.share_done >= 1:
                     self.evaluate()
                     position.seconds = time.perf_counter() - began
                     position.finished = self.share_done >= 1 or self.enough()
                     if position.finished and self.share_done < 1:
                         self.progress.tell(self.why_enough())
+                searched = ends_search(config, position.step)
+                if searched:
+                    self.judge_search()
+                    position.seconds = time.perf_counter() - began
                 stop = bool(asked)
-                if due or stop or position.finished or time.perf_counter() - saved > config.checkpoint_seconds:
+                late = time.perf_counter() - saved > config.checkpoint_seconds
+                if due or searched or stop or position.finished or late:
                     self.directory.save_last(self.model, self.optimiser, position, self.written)
                     saved = time.perf_counter()
                 if stop and not position.finished:
                     raise Interrupted
+                if searched:  # perhaps from the first batch again
+                    break
             if position.batch == len(batches) and not position.finished:
                 position.epoch, position.batch = position.epoch + 1, 0
 
@@ -229,14 +261,14 @@ class _Run:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
-        turn = next_turn(config, hard_share, position.step)
-        if writes_trees(config, position.step):
+        turn = next_turn(config, hard_share, self.schedule_step)
+        if writes_trees(config, self.schedule_step):
             self.write_trees()  # which leaves dropout as in any training step: what follows says where there is none
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
             # What would keep the cell from fitting too well keeps the pointer from finding trees at all.
-            spared = seeks_trees(config, position.step) or group["pointer"]
+            spared = seeks_trees(config, self.schedule_step) or group["pointer"]
             group["weight_decay"] = 0.0 if spared else config.weight_decay
             if self.apart:  # what is held has no gradient, and its moments stay as they are
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
@@ -248,7 +280,7 @@ class _Run:
         self.model.encoder.hard = turn.trees == "hard"
         self.model.encoder.imitates = turn in (WRITTEN_POINTER, WRITTEN_AND_LABELS)
         self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
-        if config.seeking_batch_size and seeks_trees(config, position.step):
+        if config.seeking_batch_size and seeks_trees(config, self.schedule_step):
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
             places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
             indices = indices[places.round().astype(np.int64)]
@@ -268,6 +300,29 @@ class _Run:
                 position.training_loss + first,
                 position.training_steps + 1,
             )
+
+    def judge_search(self) -> None:
+        """What the trees of the search that is over are worth; then the next one, or the rest from the best one."""
+        position, searches = self.position, self.config.searches
+        examples = self.splits["validation"]
+        advance = self.measured(len(examples))
+        worth = evaluate(
+            self.model, examples, self.task.bucket, advance, dataset=self.validation_set, pointer="hard"
+        ).accuracy
+        if worth > max(position.searched, default=-1.0):
+            self.directory.save_found(self.model, self.optimiser, position)
+        position.searched.append(worth)
+        number = len(position.searched)
+        told = f"{100 * worth:.2f} of the validation examples with a hard pointer"
+        self.progress.tell(f"search {number} of {searches}: {told}")
+        if number < searches:
+            position.epoch = position.batch = 0
+            torch.manual_seed(seed_of_search(self.config, number))
+            self.model.load_state_dict(self.fresh().state_dict())
+            self.optimiser.state.clear()
+        else:
+            self.directory.load_found(self.model, self.optimiser)
+            self.progress.tell(f"going on from search {1 + position.searched.index(max(position.searched))}")
 
     def write_trees(self) -> None:
         """The trees of the moment, of all training examples: later steps learn along them."""

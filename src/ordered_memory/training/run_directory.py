@@ -65,6 +65,8 @@ class Position:
     """Sum over the steps since the last evaluation."""
     training_steps: int = 0
     """Steps since the last evaluation."""
+    searched: list[float] = field(default_factory=list)
+    """What each search for trees that is over came to, where there are several: accuracy on the validation set."""
     parts: list[Part] = field(default_factory=list)
     """More than one where the run was stopped and resumed in other circumstances."""
     finished: bool = False
@@ -155,6 +157,20 @@ class RunDirectory:
     ) -> None:
         """The state after this step, with the trees that are learned along, in place of the former one."""
 
+        self._save("last", model, optimiser, position, written)
+
+    def save_found(self, model: Classifier, optimiser: torch.optim.Optimizer, position: Position) -> None:
+        """The state after the best search for trees so far."""
+        self._save("found", model, optimiser, position, None)
+
+    def _save(
+        self,
+        name: str,
+        model: Classifier,
+        optimiser: torch.optim.Optimizer,
+        position: Position,
+        written: WrittenTrees | None,
+    ) -> None:
         def fill(folder: Path) -> None:
             model.write_files(folder)
             save_tensors(folder / OPTIMISER, optimiser_tensors(optimiser) | {"generator": torch.get_rng_state()})
@@ -162,7 +178,7 @@ class RunDirectory:
             if written is not None:
                 save_tensors(folder / TREES, written.tensors())
 
-        atomic.write_directory(self.path / "last", fill)
+        atomic.write_directory(self.path / name, fill)
 
     def load_last(self, model: Classifier, optimiser: torch.optim.Optimizer) -> Position:
         """Puts model, optimiser and generator back, forgets what was logged after, and says where the run was.
@@ -171,6 +187,7 @@ class RunDirectory:
         """
         atomic.recover(self.path / "last")
         atomic.recover(self.path / "best")
+        atomic.recover(self.path / "found")
         for leftover in self.path.glob(".*.unfinished"):
             leftover.unlink()
         folder = self.path / "last"
@@ -186,15 +203,13 @@ class RunDirectory:
         if isinstance(values, dict):
             values.pop("pointer_afresh", None)  # runs of a former version noted it
         position = from_dict(Position, values, str(where))
-        model.load_state_dict_checked(folder / WEIGHTS)
-        tensors = load_tensors(folder / OPTIMISER)
-        try:
-            torch.set_rng_state(tensors.pop("generator"))
-            load_optimiser_tensors(optimiser, tensors)
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            raise InputError(f"{folder / OPTIMISER}: not the optimiser's state of this model: {error}") from None
+        _load_state(folder, model, optimiser)
         self._forget_after(position.step)
         return position
+
+    def load_found(self, model: Classifier, optimiser: torch.optim.Optimizer) -> None:
+        """Puts the state after the best search for trees back, with its generator."""
+        _load_state(self.path / "found", model, optimiser)
 
     def load_written(self, dataset: Dataset, sentences: int) -> WrittenTrees | None:
         """The trees that the run learns along, if it has written any."""
@@ -216,6 +231,17 @@ class RunDirectory:
     def result(self) -> dict[str, Any]:
         values: dict[str, Any] = atomic.read_json(self.path / RESULT)
         return values
+
+
+def _load_state(folder: Path, model: Classifier, optimiser: torch.optim.Optimizer) -> None:
+    """Model, optimiser and generator as they were saved."""
+    model.load_state_dict_checked(folder / WEIGHTS)
+    tensors = load_tensors(folder / OPTIMISER)
+    try:
+        torch.set_rng_state(tensors.pop("generator"))
+        load_optimiser_tensors(optimiser, tensors)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{folder / OPTIMISER}: not the optimiser's state of this model: {error}") from None
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -52,6 +52,24 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
     return Turn("hard", "all") if hard else TOGETHER
 
 
+def schedule_step(config: TrainingConfig, step: int) -> int:
+    """The number that a step would have if the search it belongs to, or goes on from, were the only one."""
+    if config.searches == 1:
+        return step
+    return step - min(step // config.seeking_steps, config.searches - 1) * config.seeking_steps
+
+
+def ends_search(config: TrainingConfig, steps: int) -> bool:
+    """Whether, after so many steps, there is a search to be judged beside others."""
+    searches, rest = divmod(steps, config.seeking_steps) if config.searches > 1 else (0, 0)
+    return rest == 0 and 1 <= searches <= config.searches
+
+
+def seed_of_search(config: TrainingConfig, search: int) -> int:
+    """Of the weights that a search starts from; the first one starts as a run without others does."""
+    return config.seed if search == 0 else int(np.random.PCG64([config.seed, search, 2]).random_raw() >> 1)
+
+
 def seeks_trees(config: TrainingConfig, step: int) -> bool:
     """Whether the step is of those in which pointer and cell look for each other."""
     return step < config.seeking_steps
@@ -69,7 +87,7 @@ def writes_trees(config: TrainingConfig, step: int) -> bool:
 def examples_read(config: TrainingConfig, steps: int) -> int:
     """How many the first steps have read, if every batch was full."""
     less = config.batch_size - config.seeking_batch_size if config.seeking_batch_size else 0
-    return steps * config.batch_size - min(steps, config.seeking_steps) * less
+    return steps * config.batch_size - min(steps, config.searches * config.seeking_steps) * less
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
