@@ -146,6 +146,7 @@ def test_status_of_a_real_build():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_nothing_is_read_or_written_out_of_bounds(tmp_path):
     """The engine's tests again, in a build with AddressSanitizer and UndefinedBehaviorSanitizer."""

@@ -58,6 +58,7 @@ def test_what_is_written_is_read_back(small_files):
 
 class TestVerify:
     @pytest.mark.slow
+    @pytest.mark.timeout(3600)
     def test_the_released_files(self, released):
         counted = logic_files.verify(released)
         assert (counted["train6"], counted["test12"], counted["split B, left"]) == (32_952, 853, 87_948)

@@ -8,6 +8,7 @@ from ordered_memory.cli import main
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_first_minutes_find_the_trees(tmp_path):
     run = tmp_path / "run"
     words = f"train listops --seed 1 --evaluate-every 250 --stop-at 0.6 --out {run} --json"

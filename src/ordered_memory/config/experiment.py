@@ -94,8 +94,9 @@ class TrainingConfig:
     first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
     ordered-memory."""
     searches: int = 1
-    """Take all these steps, which seek trees, so many times, each time from other weights, and go on from those whose
-    trees are worth the most: with a hard pointer on the validation set. For ordered-memory."""
+    """Take the random, the pointer's and the turns' steps so many times, each time from other weights, and go on from
+    those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on top of the
+    epochs, and nothing else is evaluated before. For ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
     these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ordered_memory import atomic
-from ordered_memory.reproduce.plan import LOGIC_OPTION_EPOCHS, SYSTEMATIC, Row, logic_rows
+from ordered_memory.reproduce.plan import FORMER, LOGIC_OPTION_EPOCHS, SYSTEMATIC, Row, logic_rows
 from ordered_memory.reproduce.published import LOGIC, LOGIC_COLUMNS, LOGIC_F1, ORDERED_MEMORY, Figure
 from ordered_memory.reproduce.runs import NOTHING
 from ordered_memory.reproduce.structures import STRUCTURES
@@ -102,12 +102,19 @@ def summary(folder: Path) -> str:
 
 def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
-    title = row.title_of(found[row.key])
+    title = _title(row, [row.key, *(f"{row.key}-{split}" for split in SYSTEMATIC)], found)
     lines = [_line(row, title, found)]
     if any(result["hard_pointer"] for result in found[row.key]):
         hard = {key: _with_hard_pointer(results) for key, results in found.items()}
         lines.append(_line(row, f"{title}, hard pointer at test", hard))
     return lines
+
+
+def _title(row: Row, keys: Sequence[str], found: dict[str, Results]) -> str:
+    """That of a line, with a word where one of the runs of these rows was trained before the preset changed."""
+    rows = {one.key: one for one in logic_rows()}
+    former = any(rows[key].has_former_settings(run) for key in keys if key in found for run in found[key])
+    return row.title + (FORMER if former else "")
 
 
 def _with_hard_pointer(results: Results) -> Results:
@@ -160,7 +167,8 @@ def _readings(rows: Sequence[Row], found: dict[str, Results]) -> str:
     lines = []
     for row in rows:
         runs = [(found[f"{row.key}-{split}"], reading) for split in SYSTEMATIC for reading in READINGS]
-        lines.append([row.title, *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs)])
+        title = _title(row, [f"{row.key}-{split}" for split in SYSTEMATIC], found)
+        lines.append([title, *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs)])
     return table(heads, lines)
 
 
@@ -214,7 +222,8 @@ def _runs(rows: Sequence[Row], found: dict[str, Results]) -> str:
     lines = []
     for row in rows:
         sources = sorted({run["config"]["data"]["source"] for run in found[row.key]})
-        lines.append([row.title, "/".join(sources) or NOT_RUN, *circumstances(found[row.key], len(row.seeds))])
+        title = row.title_of(found[row.key])
+        lines.append([title, "/".join(sources) or NOT_RUN, *circumstances(found[row.key], len(row.seeds))])
     return table(["", "data", *CIRCUMSTANCES], lines)
 
 

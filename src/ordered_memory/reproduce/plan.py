@@ -30,6 +30,8 @@ OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 6
 """Of the runs that compare ways to find the trees of logical inference."""
+FORMER = ", former settings"
+"""Behind the title of what was trained before the preset changed."""
 SPLIT_SCHEDULES = {
     "A": {"epochs": 20, "balanced": 0.16},
     "B": {"epochs": 25, "balanced": 0.2, "searches": 3},
@@ -71,7 +73,7 @@ class Row:
 
     def title_of(self, results: Sequence[dict[str, Any]]) -> str:
         """The title, with a word where one of these runs was trained before the preset changed."""
-        return self.title + (", former settings" if any(map(self.has_former_settings, results)) else "")
+        return self.title + (FORMER if any(map(self.has_former_settings, results)) else "")
 
     def run(self, seed: int) -> Experiment:
         return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
@@ -82,8 +84,11 @@ class Row:
             then, now = Experiment.from_dict(result["config"]), self.run(result["seed"])
         except InputError:  # a setting that is no more
             return True
-        boxed = replace(now.training, budget=then.training.budget)
-        return (then.encoder, then.classifier, then.training) != (now.encoder, now.classifier, boxed)
+        trained = replace(then.training, budget=None)
+        if then.training.budget is not None:  # in which there is time for one search
+            trained = replace(trained, searches=now.training.searches)
+        planned = replace(now.training, budget=None)
+        return (then.encoder, then.classifier, trained) != (now.encoder, now.classifier, planned)
 
 
 def _changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
@@ -258,7 +263,8 @@ def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, 
     folder = runs / row.name(seed)
     experiment = row.run(seed)
     if budget is not None:
-        experiment = replace(experiment, training=dataclasses.replace(experiment.training, budget=budget))
+        boxed = dataclasses.replace(experiment.training, budget=budget, searches=1)  # several are by steps
+        experiment = replace(experiment, training=boxed)
     resume = (folder / CONFIG).exists()
     if budget is not None and resume and RunDirectory(folder).experiment().training.budget != budget:
         raise InputError(f"--budget {budget}: the run in {folder} was begun with another: go on without it")

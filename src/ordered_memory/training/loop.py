@@ -163,6 +163,12 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
+        if self.config.searches > 1 and self.config.seeking_steps >= self.config.epochs * self.steps_per_epoch:
+            steps = f"{self.config.epochs} epochs are {self.config.epochs * self.steps_per_epoch:,} steps"
+            raise InputError(
+                f"searches is {self.config.searches}, a search takes {self.config.seeking_steps:,} steps, and {steps}: "
+                "there is nothing left to go on with"
+            )
         if self.config.random_steps or self.config.turns_steps:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -284,7 +290,7 @@ class _Run:
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
             places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
             indices = indices[places.round().astype(np.int64)]
-        if turn.trees == "random":
+        if turn.trees == "random":  # by the step's own number: every search has others
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
             batch = with_random_trees(batch, config, position.step)
         else:
@@ -313,8 +319,9 @@ class _Run:
             self.directory.save_found(self.model, self.optimiser, position)
         position.searched.append(worth)
         number = len(position.searched)
-        told = f"{100 * worth:.2f} of the validation examples with a hard pointer"
+        told = f"validation accuracy {100 * worth:.2f} with a hard pointer"
         self.progress.tell(f"search {number} of {searches}: {told}")
+        position.training_loss, position.training_steps = 0.0, 0
         if number < searches:
             position.epoch = position.batch = 0
             torch.manual_seed(seed_of_search(self.config, number))

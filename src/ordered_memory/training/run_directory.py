@@ -5,11 +5,13 @@ metrics.jsonl   a line for each evaluation
 best/           the model with the best validation accuracy so far
 last/           the model, the optimiser, the generator's state, the position, and the trees that were written down, if
                 any: `--resume` goes on from here
+found/          the same after the best search for trees so far, until the run is finished, where there are several
 result.json     once it is finished: the figures
 """
 
 import fcntl
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -156,7 +158,6 @@ class RunDirectory:
         written: WrittenTrees | None = None,
     ) -> None:
         """The state after this step, with the trees that are learned along, in place of the former one."""
-
         self._save("last", model, optimiser, position, written)
 
     def save_found(self, model: Classifier, optimiser: torch.optim.Optimizer, position: Position) -> None:
@@ -227,6 +228,7 @@ class RunDirectory:
 
     def finish(self, result: dict[str, Any]) -> None:
         atomic.write_json(self.path / RESULT, result)
+        shutil.rmtree(self.path / "found", ignore_errors=True)
 
     def result(self) -> dict[str, Any]:
         values: dict[str, Any] = atomic.read_json(self.path / RESULT)

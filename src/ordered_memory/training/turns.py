@@ -61,13 +61,14 @@ def schedule_step(config: TrainingConfig, step: int) -> int:
 
 def ends_search(config: TrainingConfig, steps: int) -> bool:
     """Whether, after so many steps, there is a search to be judged beside others."""
-    searches, rest = divmod(steps, config.seeking_steps) if config.searches > 1 else (0, 0)
-    return rest == 0 and 1 <= searches <= config.searches
+    if config.searches == 1:
+        return False
+    return steps % config.seeking_steps == 0 and 1 <= steps // config.seeking_steps <= config.searches
 
 
 def seed_of_search(config: TrainingConfig, search: int) -> int:
-    """Of the weights that a search starts from; the first one starts as a run without others does."""
-    return config.seed if search == 0 else int(np.random.PCG64([config.seed, search, 2]).random_raw() >> 1)
+    """Of the weights that a later search starts from; the first, of number 0, starts from those of the run's seed."""
+    return int(np.random.PCG64([config.seed, search, 2]).random_raw()) >> 1  # a positive number of 64 bits
 
 
 def seeks_trees(config: TrainingConfig, step: int) -> bool:
