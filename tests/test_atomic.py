@@ -199,6 +199,14 @@ class TestFailure:
         assert (tmp_path / "text").read_text() == "old"
         assert [item.name for item in tmp_path.iterdir()] == ["text"]
 
+    @pytest.mark.parametrize("name", [".", "folder"])
+    def test_a_directory_in_the_way_of_a_file_stays(self, tmp_path, monkeypatch, name):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(InputError, match="cannot be written: Is a directory"):
+            atomic.write_text(Path(name), "text")
+        assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
     def test_a_file_in_the_way_of_a_directory_stays(self, tmp_path):
         (tmp_path / "thing").write_text("precious")
         with pytest.raises(InputError, match="thing: a file of this name is in the way"):

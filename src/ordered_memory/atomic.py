@@ -1,5 +1,6 @@
 """Files and directories that appear whole or not at all, whenever the process dies."""
 
+import errno
 import json
 import os
 import shutil
@@ -22,8 +23,10 @@ def explained(path: Path, deed: str) -> Iterator[None]:
 
 def write_text(path: Path, text: str) -> None:
     """The file with this text in place of whatever was there."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     with explained(path, "written"):
+        if path.is_dir():  # . among them, which has no name to put another beside
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with unfinished.open("w", encoding="utf-8", newline="\n") as file:

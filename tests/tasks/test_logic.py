@@ -128,6 +128,11 @@ class TestConfig:
         settled = Logic().config
         assert settled == LogicConfig(source="files")  # no path of this machine
         assert settled.settled() == settled
+        with pytest.raises(InputError, match=r"pairs is 9, .*are read from .*\(ORDERED_MEMORY_DATA\): leave it out"):
+            Logic(LogicConfig(pairs=9))
+        with pytest.raises(InputError, match=r"pairs is 9, .*are read from there: leave it out"):
+            Logic(LogicConfig(folder="there", pairs=9))
+        assert Logic(LogicConfig(source="generated", pairs=9)).config.pairs == 9
         assert Logic(LogicConfig(source="generated")).config.source == "generated"
         (tmp_path / "logic").mkdir()
         assert settled.data_folder() == tmp_path / "logic"

@@ -84,6 +84,18 @@ def test_cut_off_before_the_result_it_is_not_sharpened_twice(tmp_path, monkeypat
     assert everything_that_lasts(tmp_path / "run") == whole
 
 
+def test_a_pointer_that_found_no_trees_yet_is_left_as_it_is_and_told(tmp_path):
+    told: list[str] = []
+
+    class Told(Silent):
+        def tell(self, text: str) -> None:
+            told.append(text)
+
+    result = train(tiny(sharpen=True, turns_steps=20), tmp_path / "run", Told())
+    assert result["sharpened"] is None
+    assert any(text.startswith("it ended after 12 steps, while trees were still sought") for text in told)
+
+
 def test_a_model_without_a_pointer_is_refused_and_leaves_no_folder(tmp_path):
     with pytest.raises(InputError, match="sharpen is set, and lstm has no pointer"):
         train(tiny("lstm", sharpen=True), tmp_path / "run", Silent())

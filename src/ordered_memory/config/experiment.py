@@ -107,7 +107,8 @@ class TrainingConfig:
     pointer. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the pointer's and the turns' steps, where many small ones find trees sooner
-    than few large ones; the rest of each batch is left out. 0: as in any other. For ordered-memory."""
+    than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
+    ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     sharpen: bool = False
@@ -184,10 +185,6 @@ class TrainingConfig:
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
-        )
-        require(
-            self.seeking_batch_size <= self.batch_size,
-            f"seeking_batch_size is {self.seeking_batch_size}, and must be at most batch_size, {self.batch_size}",
         )
         require(
             bool(self.seeking_steps or self.searches == 1),

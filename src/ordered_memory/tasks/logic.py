@@ -84,9 +84,15 @@ class LogicConfig:
 
     def settled(self) -> "LogicConfig":
         """With a source that is no longer `auto`, so that the config tells what was used."""
-        if self.source != "auto":
-            return self
-        return replace(self, source="files" if self.folder or os.environ.get(DATA_VARIABLE) else "generated")
+        settled = self
+        if self.source == "auto":
+            there = self.folder or os.environ.get(DATA_VARIABLE)
+            settled = replace(self, source="files" if there else "generated")
+        if settled.source == "files" and self.pairs != LogicConfig.pairs:
+            where = self.folder or f"{os.environ.get(DATA_VARIABLE)} ({DATA_VARIABLE})"
+            told = f"pairs is {self.pairs}, which is how many to draw, and they are read from {where}"
+            raise InputError(f"{told}: leave it out, or draw them by --source generated")
+        return settled
 
     def data_folder(self) -> Path:
         """Where the files are; a folder that is not there is told."""

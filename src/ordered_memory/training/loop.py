@@ -401,7 +401,10 @@ class _Run:
     def finish(self) -> dict[str, Any]:
         """Measures the best model on the test set, and on further ones that the task has, once."""
         model = Classifier.from_pretrained(self.directory.path)
-        if self.config.sharpen and SHARPENED not in model.card:
+        if (steps := self.position.step) < (seeking := self.config.seeking_steps):
+            needs = f"that takes {seeking:,}, in less time or epochs too"
+            self.progress.tell(f"it ended after {steps:,} steps, while trees were still sought: {needs}")
+        elif self.config.sharpen and SHARPENED not in model.card:
             model = self.sharpen(model)
         examples, words = self.splits["test"], self.task.not_words
         extra = self.task.extra_tests()
@@ -461,6 +464,7 @@ class _Run:
         finally:
             self.progress.stop()
         _, _, factor, model = max(found, key=lambda one: one[:2])
+        self.progress.tell(f"best: times {factor}")
         model.card |= {SHARPENED: factor}
         self.directory.save_best(model)
         return model

@@ -85,9 +85,14 @@ def writes_trees(config: TrainingConfig, step: int) -> bool:
     return intervals & (intervals - 1) == 0  # after one, and then after two more, four more, ...
 
 
+def seeking_size(config: TrainingConfig) -> int:
+    """Examples in a step that seeks trees."""
+    return min(config.seeking_batch_size or config.batch_size, config.batch_size)
+
+
 def examples_read(config: TrainingConfig, steps: int) -> int:
     """How many the first steps have read, if every batch was full."""
-    less = config.batch_size - config.seeking_batch_size if config.seeking_batch_size else 0
+    less = config.batch_size - seeking_size(config)
     return steps * config.batch_size - min(steps, config.searches * config.seeking_steps) * less
 
 
@@ -111,8 +116,7 @@ def short_examples(
 
 def draw_short(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step: int) -> NDArray[np.int64]:
     """A batch of them, each label as likely as any other. It depends on seed and step only."""
-    size = config.seeking_batch_size or config.batch_size
-    return drawn_evenly(kinds, size, np.random.Generator(np.random.PCG64([config.seed, step, 0])))
+    return drawn_evenly(kinds, seeking_size(config), np.random.Generator(np.random.PCG64([config.seed, step, 0])))
 
 
 def with_random_trees(batch: Batch, config: TrainingConfig, step: int) -> Batch:
