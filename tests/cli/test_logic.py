@@ -64,8 +64,11 @@ class TestTrain:
     def test_files_of_the_data_folder(self, tmp_path, capsys):
         assert main(["data", "logic", "--pairs", "1500", "--seed", "1", "--out", str(tmp_path / "logic")]) == 0
         capsys.readouterr()
-        words = ["train", "logic", "--data-dir", str(tmp_path), "--out", str(tmp_path / "run"), "--json", *TINY]
-        assert main([*words, "--model", "lstm"]) == 0
+        words = ["train", "logic", "--data-dir", str(tmp_path), "--out", str(tmp_path / "run"), "--json"]
+        assert "1500, which is how many to draw" in error_of(capsys, *words, "--model", "lstm", *TINY)
+        assert not (tmp_path / "run").exists()
+        assert TINY[:2] == ["--pairs", "1500"]
+        assert main([*words, "--model", "lstm", *TINY[2:]]) == 0
         data = json.loads(capsys.readouterr().out)["config"]["data"]
         assert (data["source"], data["folder"]) == ("files", None)
         assert main(["evaluate", str(tmp_path / "run"), "--data-dir", str(tmp_path), "--json"]) == 0
