@@ -46,6 +46,13 @@ class TestTrain:
         assert set(result["test"]["buckets"]) <= {str(number) for number in range(7, 13)}
         assert result["extra_tests"].keys() == {"all", "held-out", "every"}
 
+    def test_its_last_lines_tell_both_pointers_and_f1_of_words(self, run, capsys):
+        result = json.loads(Path(run, "result.json").read_text())
+        assert main(["train", "logic", "--out", run, "--resume"]) == 0
+        hard = f"({100 * result['hard_pointer']['test']['accuracy']:.2f} with a hard pointer)"
+        assert f"{100 * result['test']['accuracy']:.2f} {hard}, F1 " in (told := capsys.readouterr().out)
+        assert f"(of words {100 * result['test']['f1_words']:.2f}) on" in told
+
     def test_the_default_folder_names_the_split(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
         for flags, name in (["--split", "A"], "logic-lstm-A-seed0"), ([], "logic-lstm-seed0"):

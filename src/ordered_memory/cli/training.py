@@ -61,8 +61,9 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
     texts = " ".join(["TEXT"] * task.sentences)
     console.print(
         f"test accuracy {100 * test['accuracy']:.2f}"
+        + (f" ({100 * hard['test']['accuracy']:.2f} with a hard pointer)" if hard else "")
         + ("" if test["f1"] is None else f", F1 {100 * test['f1']:.2f}")
-        + (f", with a hard pointer {100 * hard['test']['accuracy']:.2f}," if hard else "")
+        + ("" if test["f1_words"] is None else f" (of words {100 * test['f1_words']:.2f})")
         + f" on {test['n']:,} examples (majority class {100 * result['majority']:.2f}), "
         f"after {result['position']['step']:,} steps in {duration(result['position']['seconds'])}",
         highlight=False,
