@@ -200,6 +200,11 @@ class TrainingConfig:
         return self.random_steps + self.pointer_steps + self.turns_steps
 
     @property
+    def steps_beside_epochs(self) -> int:
+        """Those of all searches but the last, which come on top of the epochs."""
+        return (self.searches - 1) * self.seeking_steps
+
+    @property
     def budget_seconds(self) -> float | None:
         return None if self.budget is None else parse_duration(self.budget)
 

@@ -44,6 +44,7 @@ from ordered_memory.training.turns import (
     next_turn,
     schedule_step,
     seed_of_search,
+    seeking_size,
     seeks_trees,
     short_examples,
     with_random_trees,
@@ -163,14 +164,18 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        if self.config.searches > 1 and self.config.seeking_steps >= self.config.epochs * self.steps_per_epoch:
-            steps = f"{self.config.epochs} epochs are {self.config.epochs * self.steps_per_epoch:,} steps"
+        if self.config.searches > 1 and self.config.seeking_steps >= self.steps_of_epochs:
+            steps = f"{self.config.epochs} epochs are {self.steps_of_epochs:,} steps"
             raise InputError(
                 f"searches is {self.config.searches}, a search takes {self.config.seeking_steps:,} steps, and {steps}: "
                 "there is nothing left to go on with"
             )
         if self.config.random_steps or self.config.turns_steps:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
+
+    @property
+    def steps_of_epochs(self) -> int:
+        return self.config.epochs * self.steps_per_epoch
 
     @property
     def schedule_step(self) -> int:
@@ -182,7 +187,7 @@ class _Run:
         """How far the schedule is: by the clock where there is a budget, else by steps."""
         if (budget := self.config.budget_seconds) is not None:
             return min(1.0, self.position.seconds / budget)
-        return min(1.0, self.schedule_step / (self.config.epochs * self.steps_per_epoch))
+        return min(1.0, self.schedule_step / self.steps_of_epochs)
 
     @property
     def searches_still(self) -> bool:
@@ -194,8 +199,7 @@ class _Run:
         """How much of the training is behind, with all its searches."""
         if self.config.searches == 1:
             return self.share_done
-        more = (self.config.searches - 1) * self.config.seeking_steps
-        return min(1.0, self.position.step / (self.config.epochs * self.steps_per_epoch + more))
+        return min(1.0, self.position.step / (self.steps_of_epochs + self.config.steps_beside_epochs))
 
     def until_done(self, asked: list[int]) -> None:
         """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
@@ -288,7 +292,7 @@ class _Run:
         self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
         if config.seeking_batch_size and seeks_trees(config, self.schedule_step):
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
-            places = np.linspace(0, len(indices) - 1, min(config.seeking_batch_size, len(indices)))
+            places = np.linspace(0, len(indices) - 1, min(seeking_size(config), len(indices)))
             indices = indices[places.round().astype(np.int64)]
         if turn.trees == "random":  # by the step's own number: every search has others
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)

@@ -56,7 +56,7 @@ def schedule_step(config: TrainingConfig, step: int) -> int:
     """The number that a step would have if the search it belongs to, or goes on from, were the only one."""
     if config.searches == 1:
         return step
-    return step - min(step // config.seeking_steps, config.searches - 1) * config.seeking_steps
+    return step - min(step - step % config.seeking_steps, config.steps_beside_epochs)
 
 
 def ends_search(config: TrainingConfig, steps: int) -> bool:
