@@ -4,7 +4,7 @@ python -m ordered_memory.reproduce.logic_page results/logic docs/logic-results.m
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ def page(folder: Path) -> str:
     """The whole page."""
     rows = logic_rows()
     found = {row.key: row.results(folder) for row in rows}
+    former = {row.key for row in rows if any(map(row.has_former_settings, found[row.key]))}
     systems = [row for row in rows if row.group == "systems"]
     parts = [
         "# Logical inference: results",
@@ -45,12 +46,12 @@ def page(folder: Path) -> str:
         f"Ours, and in brackets the published figure: {ORDERED_MEMORY}. Checkpoints are picked on validation pairs. "
         "Mean and standard deviation where there are several seeds. A run with former settings was trained before the "
         "preset changed.",
-        table(("", *LOGIC_COLUMNS), [line for row in systems for line in _system(row, found)]),
+        table(("", *LOGIC_COLUMNS), [line for row in systems for line in _system(row, found, former)]),
         "## Systematic generalisation: three readings",
         "The paper does not say which pairs with the held-out pattern are its test set of A, B and C: those of the "
         "test files with more operations than in training (`longer`), of all test files (`all`), or those dropped from "
         "training (`held-out`).",
-        _readings([row for row in systems if SYSTEMATIC[0] in LOGIC.get(row.key, {})], found),
+        _readings([row for row in systems if SYSTEMATIC[0] in LOGIC.get(row.key, {})], found, former),
         "## F1 of the induced trees",
         "By number of operations, on all test pairs, beside trees that look at nothing. The data does not "
         "say where a bracket belongs, so that a right tree may score low over all tokens; the published F1 of Ordered "
@@ -100,9 +101,9 @@ def summary(folder: Path) -> str:
     return "\n\n".join(filter(None, [table(heads, lines), trained_for(told)]))
 
 
-def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
+def _system(row: Row, found: dict[str, Results], former: Container[str]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
-    title = _title(row, [row.key, *(f"{row.key}-{split}" for split in SYSTEMATIC)], found)
+    title = _title(row, [row.key, *(f"{row.key}-{split}" for split in SYSTEMATIC)], former)
     lines = [_line(row, title, found)]
     if any(result["hard_pointer"] for result in found[row.key]):
         hard = {key: _with_hard_pointer(results) for key, results in found.items()}
@@ -110,11 +111,9 @@ def _system(row: Row, found: dict[str, Results]) -> list[list[str]]:
     return lines
 
 
-def _title(row: Row, keys: Sequence[str], found: dict[str, Results]) -> str:
+def _title(row: Row, keys: Iterable[str], former: Container[str]) -> str:
     """That of a line, with a word where one of the runs of these rows was trained before the preset changed."""
-    rows = {one.key: one for one in logic_rows()}
-    former = any(rows[key].has_former_settings(run) for key in keys if key in found for run in found[key])
-    return row.title + (FORMER if former else "")
+    return row.title + (FORMER if any(key in former for key in keys) else "")
 
 
 def _with_hard_pointer(results: Results) -> Results:
@@ -162,12 +161,12 @@ def _reading(result: dict[str, Any], name: str) -> float | None:
     return None if figures is None else figures["accuracy"]
 
 
-def _readings(rows: Sequence[Row], found: dict[str, Results]) -> str:
+def _readings(rows: Sequence[Row], found: dict[str, Results], former: Container[str]) -> str:
     heads = ["", *(f"{split} {reading}" for split in SYSTEMATIC for reading in READINGS)]
     lines = []
     for row in rows:
         runs = [(found[f"{row.key}-{split}"], reading) for split in SYSTEMATIC for reading in READINGS]
-        title = _title(row, [f"{row.key}-{split}" for split in SYSTEMATIC], found)
+        title = _title(row, [f"{row.key}-{split}" for split in SYSTEMATIC], former)
         lines.append([title, *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs)])
     return table(heads, lines)
 
