@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-Pointer = Literal["soft", "hard"]
+Pointer = Literal["soft", "hard", "sampled"]
 Backend = Literal["auto", "native", "readable"]
 Sequence = TypeVar("Sequence", Tensor, PackedSequence)  # the kind that comes in goes out
 
@@ -192,8 +192,9 @@ class Direction(nn.Module):
     def step(self, x: Tensor, state: State, pointer: Pointer = "soft") -> State:
         """Algorithm 1: one token further."""
         p = self.attention(x, state.M_hat, state.p)  # eq. 2, 8-11  (B, N)
-        if pointer == "hard":
-            p = functional.one_hot(p.argmax(-1), p.shape[-1]).to(p)
+        if pointer != "soft":
+            chosen = p.argmax(-1) if pointer == "hard" else torch.multinomial(p.detach(), 1)[:, 0]
+            p = functional.one_hot(chosen, p.shape[-1]).to(p)
         cp = p.cumsum(-1)  # eq. 3
         rcp = p.flip(-1).cumsum(-1).flip(-1)  # eq. 4
         M = torch.lerp(state.M, state.M_hat, rcp[..., None])  # eq. 5  (B, N, D)
@@ -319,9 +320,9 @@ class OrderedMemory(nn.Module):
             state: what an earlier call returned.
             lengths: of each row, where ``x`` is padded; all rows are full without it.
             num_slots: another number of slots for this call.
-            pointer: ``"hard"`` puts all weight on the likeliest slot. No gradient reaches the pointer then, so that a
-                model learns from it only beside soft ones, and what the model computes changes wherever its pointer is
-                not yet sharp.
+            pointer: ``"hard"`` puts all weight on the likeliest slot, ``"sampled"`` on one that is drawn by the weights.
+                No gradient reaches the pointer then, so that a model learns from it only beside soft ones, and what the
+                model computes changes wherever its pointer is not yet sharp.
         """
         batch, kept, last = self._read(x, state, lengths, num_slots, pointer, keep=("output",))
         return batch.restore(_beside(kept["output"])), last
@@ -375,8 +376,8 @@ class OrderedMemory(nn.Module):
         keep: tuple[str, ...],
     ) -> tuple[_Batch, dict[str, list[Tensor]], State]:
         """Runs every direction; gives what ``keep`` names of each step, packed, by direction, and the last state."""
-        if pointer not in ("soft", "hard"):
-            raise ValueError(f"pointer must be 'soft' or 'hard', got {pointer!r}")
+        if pointer not in get_args(Pointer):
+            raise ValueError(f"pointer must be 'soft', 'hard' or 'sampled', got {pointer!r}")
         batch = _Batch.of(x, lengths, self.batch_first, self.input_size)
         if state is not None:
             state = batch.sort(state, (len(self.directions), self.hidden_size), num_slots)

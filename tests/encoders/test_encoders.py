@@ -166,7 +166,7 @@ class TestOrderedMemory:
 
     def test_wrong_options_are_refused(self):
         encoder, x = encoder_and_input("ordered-memory")
-        with pytest.raises(ValueError, match="pointer must be 'soft' or 'hard', got 'firm'"):
+        with pytest.raises(ValueError, match="pointer must be 'soft', 'hard' or 'sampled', got 'firm'"):
             encoder.parse(x, LENGTHS, pointer="firm")
         with pytest.raises(ValueError, match="num_slots must be greater than zero, got 0"):
             encoder.parse(x, LENGTHS, num_slots=0)
@@ -198,14 +198,16 @@ class TestOrderedMemory:
             losses.append(float(loss.detach()))
         assert losses[-1] < 0.7 * losses[0]
 
-    def test_a_training_step_may_have_a_hard_pointer(self):
+    def test_a_training_step_may_have_another_pointer(self):
         config = OrderedMemoryConfig(hidden_size=6, num_slots=4, dropout=0, attention_dropout=0)
         encoder, x = encoder_and_input("ordered-memory", config)
         soft, hard = (encoder.parse(x, LENGTHS, pointer=pointer).vector for pointer in ("soft", "hard"))
         assert not torch.allclose(soft, hard)
-        encoder.hard = True
+        encoder.step_pointer = "hard"
         torch.testing.assert_close(encoder(x, LENGTHS).vector, soft)
         torch.testing.assert_close(encoder.train()(x, LENGTHS).vector, hard)
+        encoder.step_pointer = "sampled"
+        assert not torch.equal(encoder(x, LENGTHS).vector, encoder(x, LENGTHS).vector)
 
     @pytest.mark.parametrize("cell", ["gated", "tree-rnn"])
     def test_given_trees_it_composes_as_a_pointer_that_built_them_would(self, cell):

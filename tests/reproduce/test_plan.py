@@ -85,7 +85,7 @@ def test_labels_are_drawn_evenly_as_long_as_trees_are_sought_in_every_row_that_s
         training = row.experiment.training
         if training.turns_steps and training.write_every:
             steps = training.epochs * 0.9 * pairs[row.experiment.data.split] / training.batch_size
-            sought = training.random_steps + training.pointer_steps + training.turns_steps
+            sought = training.seeking_steps
             seeking[row.key] = training.balanced * steps / sought
     assert len(seeking) >= 6
     assert all(share == pytest.approx(1, abs=0.05) for share in seeking.values()), seeking

@@ -19,6 +19,8 @@ from ordered_memory.training.turns import (
     CELL,
     POINTER,
     RANDOM,
+    RANDOM_POINTER,
+    SAMPLED,
     TOGETHER,
     draw_short,
     examples_read,
@@ -28,8 +30,9 @@ from ordered_memory.training.turns import (
 )
 from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 
-# Twelve steps: three along random trees, three of the pointer alone, three of each kind in turn, three apart.
-PHASES = {"random_steps": 3, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
+# Twelve steps: two along random trees, one in which the pointer learns them, three of the pointer alone, three of each
+# kind in turn, three apart.
+PHASES = {"random_steps": 2, "start_steps": 1, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
 
 
 def apart(hard_share: float = 0.5, **training: float) -> Experiment:
@@ -42,7 +45,7 @@ class TestNextTurn:
     def test_the_phases_in_their_order(self):
         config = TrainingConfig(**PHASES)
         turns = [next_turn(config, 0.0, step) for step in range(12)]
-        assert turns == [RANDOM] * 3 + [POINTER] * 3 + [POINTER, CELL, RANDOM] + [POINTER] * 3
+        assert turns == [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3 + [POINTER, SAMPLED, RANDOM] + [POINTER] * 3
 
     def test_after_the_turns_steps_are_hard_or_soft_by_their_share(self):
         torch.manual_seed(0)
@@ -86,7 +89,7 @@ class TestRandomTrees:
     def trees(self, lean: float, step: int = 0):
         lengths = torch.tensor([1, 2, 9, 30])
         batch = Batch(torch.zeros(30, 4, dtype=torch.int64), lengths, torch.zeros(4))
-        return with_random_trees(batch, TrainingConfig(random_lean=lean), step).trees
+        return with_random_trees(batch, TrainingConfig(), step, lean).trees
 
     def test_each_row_has_a_binary_tree_that_seed_and_step_fix(self):
         first, again, other = self.trees(1.0), self.trees(1.0), self.trees(1.0, step=1)
@@ -103,21 +106,21 @@ class TestRandomTrees:
 
 class TestTraining:
     def test_who_is_held_in_each_step(self, tmp_path, made):
-        changed, hard, before = [], [], {}
+        changed, pointers, before = [], [], {}
 
         def after_step(_: Position) -> None:
             weights = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
             moved = {name for name in before if not torch.equal(before[name], weights[name])}
             changed.append({part: any((".attention." in name) == part for name in moved) for part in (True, False)})
-            hard.append(made.model.encoder.hard)
+            pointers.append(made.model.encoder.step_pointer)
             before.update(weights)
 
         train(apart(hard_share=0.0, beta1=0.9), tmp_path / "run", Listener(after_step))
         pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
         # With momentum too: what is held does not move by what it learned before.
-        assert pointer == [False] * 2 + [True] * 3 + [True, False, False] + [True] * 3
-        assert rest == [True] * 2 + [False] * 3 + [False, True, True] + [False] * 3
-        assert hard == [False] * 7 + [True] + [False] * 4
+        assert pointer == [False] + [True] * 4 + [True, False, False] + [True] * 3
+        assert rest == [True] + [False] * 4 + [False, True, True] + [False] * 3
+        assert pointers == ["soft"] * 7 + ["sampled"] + ["soft"] * 4
 
     def test_what_each_step_reads(self, tmp_path, monkeypatch):
         seen, losses = [], loop.Classifier.losses
@@ -142,7 +145,7 @@ class TestTraining:
         active = []
         listener = Listener(lambda _: active.append(made.model.input_dropout.training))
         train(apart(hard_share=0.0), tmp_path / "run", listener)
-        assert active == [True] * 3 + [False] * 4 + [True] * 2 + [False] * 3
+        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 3
 
     def test_nor_in_the_step_before_which_trees_are_written(self, tmp_path, monkeypatch):
         active, update = [], loop.update
@@ -153,7 +156,7 @@ class TestTraining:
 
         monkeypatch.setattr(loop, "update", watched)
         train(apart(hard_share=0.0, write_every=2), tmp_path / "run", Silent())
-        assert active == [True] * 3 + [False] * 4 + [True] * 2 + [False] * 3
+        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 3
 
     @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):

@@ -126,7 +126,7 @@ class TestTraining:
             before.update(now)
 
         train(apart(**WRITING, label_steps=label_steps), tmp_path / "run", Listener(after_step))
-        assert not any(imitated[:9])
+        assert imitated[:9] == [False] * 2 + [True] + [False] * 6  # the one in which it starts
         assert not any(own[:9])
         assert own[9:] == [place < label_steps and imitates for place, imitates in enumerate(imitated[9:])]
         assert [batch.trees is not None for batch in seen][9:] == [True] * 3

@@ -86,15 +86,20 @@ class TrainingConfig:
     phrases mean, whatever the tree. For ordered-memory."""
     random_lean: float = 1.0
     """How far random trees lean to the right: 1 not at all, and the more the further."""
+    start_steps: int = 0
+    """Steps after these in which the pointer learns to build random trees of short examples, and so where to start
+    from: trees that lean far to the right join as late as they can. For ordered-memory."""
+    start_lean: float = 1.0
+    """How far the random trees that the pointer starts from lean to the right."""
     pointer_steps: int = 0
     """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
     turns_steps: int = 0
-    """Steps after these that take turns: with a soft pointer it alone learns, along the trees of a hard one all the
-    rest, and along random trees too, so that phrases keep their meaning while trees are found. Later steps are of the
-    first two kinds, as --hard-share says: what learns from soft steps and what from hard ones stays apart. For
-    ordered-memory."""
+    """Steps after these that take turns: with a soft pointer it alone learns, along trees that are drawn by its
+    weights all the rest, and along random trees too, so that phrases keep their meaning while trees are found. Later
+    steps have a soft pointer or a hard one, as --hard-share says: what learns from soft steps and what from hard ones
+    stays apart. For ordered-memory."""
     searches: int = 1
-    """Take the random, the pointer's and the turns' steps so many times, each time from other weights, and go on from
+    """Take the random, the start's, the pointer's and the turns' steps so many times, each time from other weights, and go on from
     those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on top of the
     epochs, and nothing else is evaluated before. For ordered-memory."""
     write_every: int = 0
@@ -106,7 +111,7 @@ class TrainingConfig:
     """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
     pointer. For ordered-memory."""
     seeking_batch_size: int = 0
-    """Examples in a step of the random, the pointer's and the turns' steps, where many small ones find trees sooner
+    """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find trees sooner
     than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
     ordered-memory."""
     pointer_rate: float = 1.0
@@ -167,6 +172,7 @@ class TrainingConfig:
             require_not_negative(name, getattr(self, name))
         for name in (
             "random_steps",
+            "start_steps",
             "pointer_steps",
             "turns_steps",
             "write_every",
@@ -175,7 +181,8 @@ class TrainingConfig:
         ):
             require_not_negative(name, getattr(self, name))
         require(0 <= self.balanced <= 1, f"balanced is {self.balanced}, and must be at least 0 and at most 1")
-        require(self.random_lean >= 1, f"random_lean is {self.random_lean}, and must be at least 1")
+        for name in ("random_lean", "start_lean"):
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}, and must be at least 1")
         require(
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
@@ -197,7 +204,7 @@ class TrainingConfig:
     @property
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
-        return self.random_steps + self.pointer_steps + self.turns_steps
+        return self.random_steps + self.start_steps + self.pointer_steps + self.turns_steps
 
     @property
     def steps_beside_epochs(self) -> int:

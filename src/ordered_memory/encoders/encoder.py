@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from ordered_memory.memory import Pointer
 from ordered_memory.trees import Spans
 
 
@@ -48,8 +49,8 @@ class Encoder(nn.Module, ABC):
     padded: ClassVar[bool] = True
     """Whether a short row costs as much as the longest of its batch, so that rows of like length belong together."""
     output_size: int
-    hard: bool = False
-    """Whether this training step takes a hard pointer, where the encoder has one: it does not learn then."""
+    step_pointer: Pointer = "soft"
+    """The pointer of this training step, where the encoder has one; it learns from a soft one only."""
     imitates: bool = False
     """Whether this training step teaches the pointer the trees that come with the batch, where the encoder has one."""
     follows_own: bool = False

@@ -43,8 +43,9 @@ class OrderedMemoryEncoder(Encoder):
             return Encoding(vector, distance if loss is None else distance + loss)
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
-        if self.training and self.hard:
-            return Encoding(self.memory.last_state(embedded, lengths=lengths, pointer="hard").M_hat[0, :, -1])
+        if self.training and self.step_pointer != "soft":
+            state = self.memory.last_state(embedded, lengths=lengths, pointer=self.step_pointer)
+            return Encoding(state.M_hat[0, :, -1])
         return Encoding(*self._own(embedded, lengths))
 
     def _own(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -143,7 +143,12 @@ inline uint64_t mix(uint64_t z) {  // the finaliser of splitmix64
     return z ^ (z >> 31);
 }
 
-enum class Site : uint64_t { CELL_INPUT, CELL_HIDDEN, KEY_INPUT, SCORE };
+enum class Site : uint64_t { CELL_INPUT, CELL_HIDDEN, KEY_INPUT, SCORE, POINTER };
+
+// A number from 0 up to but not 1, which depends on these alone: backward, where it computes again, finds the same.
+inline double uniform(uint64_t seed, Site site, Index token) {
+    return double(mix(mix(seed + uint64_t(site)) + uint64_t(token)) >> 11) / double(uint64_t(1) << 53);
+}
 
 // Which units are dropped is a hash of seed, place, token, slot and unit: nothing is stored, backward asks again, and
 // threads have no part in it.

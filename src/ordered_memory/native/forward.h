@@ -181,9 +181,9 @@ private:
         }
         for (Index i = reach; i < N; ++i) p[i] /= sum;
         if (model.hard) {
-            const Index best = std::max_element(p, p + N) - p;
+            const Index chosen = model.sampled ? draw(p, row) : std::max_element(p, p + N) - p;
             std::fill(p, p + N, T(0));
-            p[best] = 1;
+            p[chosen] = 1;
         }
         std::partial_sum(p, p + N, cp);
         T rest = 0;
@@ -191,6 +191,17 @@ private:
         row.first = 0;
         while (row.first < N && cp[row.first] < model.threshold) ++row.first;
         row.p = p, row.cp = cp, row.rcp = rcp;
+    }
+
+    // A slot, by the weights of those in reach.
+    Index draw(const T* p, const Row<T>& row) const {
+        double left = uniform(model.call.seed, Site::POINTER, row.token);
+        Index last = N - 1;
+        for (Index i = row.reach; i < N && left >= 0; ++i) {
+            if (p[i] > 0) last = i;  // sums may be a little less than one: then it is the last that has any weight
+            left -= p[i];
+        }
+        return last;
     }
 
     // Puts the step's cells into waves.

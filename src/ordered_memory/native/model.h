@@ -13,7 +13,7 @@ struct Call {
     Index D, N, rows, steps, tokens;
     const Index* sizes;  // rows at each step
     Index threads;
-    Index paper, tree, hard;  // which attention, which cell, which pointer
+    Index paper, tree, hard;  // which attention, which cell, which pointer: 0 soft, 1 hard, 2 sampled
     Index keep;               // a tape is wanted: gradients will be asked for
     Index segment;            // steps between the states that are kept, the rest being computed again; 0 keeps all
     Index frozen;             // nobody asks for the gradients of the cell's weights: they stay zero
@@ -55,7 +55,7 @@ template <class T> struct Parameters {
 template <class T> struct Model {
     const Call call;
     const Index D, N, hidden;  // hidden: what the cell's first linear map gives, 4D, or D in the tree-RNN cell
-    const bool released, gated, hard;
+    const bool released, gated, hard, sampled;  // hard: one slot has all weight; sampled: which, is drawn
     const T threshold, score_scale;
     const T *x, *query, *grad_output, *grad_pointers;
     const Parameters<const T> at;
@@ -68,7 +68,7 @@ template <class T> struct Model {
     Panels<T> key_back, below_back, memory_back, outer_back;  // backward
 
     explicit Model(const Call& c, bool backward)
-        : call(c), D(c.D), N(c.N), hidden(c.tree ? c.D : 4 * c.D), released(!c.paper), gated(!c.tree), hard(c.hard),
+        : call(c), D(c.D), N(c.N), hidden(c.tree ? c.D : 4 * c.D), released(!c.paper), gated(!c.tree), hard(c.hard > 0), sampled(c.hard == 2),
           threshold(T(c.threshold)), score_scale(T(1 / std::sqrt(double(c.paper ? c.N : c.D)))),
           x(static_cast<const T*>(c.x)), query(static_cast<const T*>(c.query)),
           grad_output(static_cast<const T*>(c.grad_output)), grad_pointers(static_cast<const T*>(c.grad_pointers)),

@@ -69,7 +69,7 @@ class Switches(NamedTuple):
     rows: int
     paper: int
     tree: int
-    hard: int
+    hard: int  # 1, or 2 where the slot is drawn
     keep: int  # gradients will be asked for
     segment: int  # steps between kept states, the rest being computed again in backward; 0 keeps everything
     frozen: int  # the cell does not learn: backward leaves out its weights' gradients, a third of the arithmetic
@@ -230,7 +230,7 @@ def read(
         rows=sizes[0],
         paper=int(isinstance(direction.attention.score, PaperScore)),  # torch.compile takes no truth values here
         tree=int(isinstance(direction.cell, TreeRNNCell)),
-        hard=int(pointer == "hard"),
+        hard=("soft", "hard", "sampled").index(pointer),
         keep=int(tape),
         segment=max(1, round((len(sizes) / 4) ** 0.5)) if recompute and tape else 0,
         frozen=int(not any(parameter.requires_grad for parameter in direction.cell.parameters())),
@@ -290,7 +290,7 @@ def _project_and_read(
     tensors = [x, score.of_token(x), parameters, *([] if state is None else (part.to(x.dtype) for part in state))]
     dropouts: list[Any] = [direction.cell.dropout, score.dropout]
     rates = [dropout.p if dropout.training else 0.0 for dropout in dropouts]
-    seed = torch.randint(2**62, (1,)) if any(rates) else torch.zeros(1, dtype=torch.int64)
+    seed = torch.randint(2**62, (1,)) if any(rates) or switches.hard == 2 else torch.zeros(1, dtype=torch.int64)
     asked = list(switches._replace(rows=sizes[0]))
     # The operator is for autograd and the compiler. A first call of it imports the compiler, which takes two seconds:
     # where neither has a part in it the engine is called as it is.

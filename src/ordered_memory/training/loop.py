@@ -36,8 +36,8 @@ from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
+    IMITATES,
     WRITTEN_AND_LABELS,
-    WRITTEN_POINTER,
     draw_short,
     ends_search,
     needs_pointer,
@@ -170,7 +170,7 @@ class _Run:
                 f"searches is {self.config.searches}, a search takes {self.config.seeking_steps:,} steps, and {steps}: "
                 "there is nothing left to go on with"
             )
-        if self.config.random_steps or self.config.turns_steps:
+        if self.config.random_steps or self.config.start_steps or self.config.turns_steps:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
     @property
@@ -287,8 +287,8 @@ class _Run:
         if config.dropout_from or config.turns_steps:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
-        self.model.encoder.hard = turn.trees == "hard"
-        self.model.encoder.imitates = turn in (WRITTEN_POINTER, WRITTEN_AND_LABELS)
+        self.model.encoder.step_pointer = turn.trees if turn.trees in ("hard", "sampled") else "soft"
+        self.model.encoder.imitates = turn in IMITATES
         self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
         if config.seeking_batch_size and seeks_trees(config, self.schedule_step):
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
@@ -296,7 +296,8 @@ class _Run:
             indices = indices[places.round().astype(np.int64)]
         if turn.trees == "random":  # by the step's own number: every search has others
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
-            batch = with_random_trees(batch, config, position.step)
+            lean = config.start_lean if turn.learns == "pointer" else config.random_lean
+            batch = with_random_trees(batch, config, position.step, lean)
         else:
             batch = self.training_set.batch(indices, self.model)
         if turn.trees in ("written", "soft and written"):

@@ -1,7 +1,9 @@
 """Who learns in a step, and along which trees: pointer and cell can take turns until they have found each other.
 
 A soft step shows the pointer what would change if it pointed elsewhere. The cell that learned from it too would fit the
-blur. So it learns along the trees of a hard pointer; and before there are any, along random ones.
+blur. So it learns along whole trees: before the pointer has any, along random ones, and then along those that are drawn
+by the pointer's weights. Along the likeliest ones alone it would learn their mistakes by heart, and the pointer would
+never hear of them.
 """
 
 from collections.abc import Sequence
@@ -21,21 +23,25 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "random", "written", "soft and written"]
+    trees: Literal["soft", "hard", "sampled", "random", "written", "soft and written"]
     learns: Literal["all", "pointer", "rest"]
 
 
 TOGETHER = Turn("soft", "all")
-POINTER, CELL, RANDOM = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("random", "rest")
+POINTER, CELL, SAMPLED = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("sampled", "rest")
+RANDOM, RANDOM_POINTER = Turn("random", "rest"), Turn("random", "pointer")
 WRITTEN_CELL, WRITTEN_POINTER = Turn("written", "rest"), Turn("written", "pointer")
 WRITTEN_AND_LABELS = Turn("soft and written", "pointer")
-TURNS = (POINTER, CELL, RANDOM)
+TURNS = (POINTER, SAMPLED, RANDOM)
+IMITATES = (RANDOM_POINTER, WRITTEN_POINTER, WRITTEN_AND_LABELS)
+"""Those in which the pointer learns from trees that it is shown."""
 
 
 def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
     """The turn of a step. It takes as many steps to find trees, however many examples there are."""
     for steps, turns in (
         (config.random_steps, (RANDOM,)),
+        (config.start_steps, (RANDOM_POINTER,)),
         (config.pointer_steps, (POINTER,)),
         (config.turns_steps, TURNS),
     ):
@@ -98,7 +104,7 @@ def examples_read(config: TrainingConfig, steps: int) -> int:
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    settings = {name: getattr(config, name) > 0 for name in ("random_steps", "pointer_steps", "turns_steps")}
+    settings = {name: getattr(config, name) > 0 for name in ("random_steps", "start_steps", "pointer_steps", "turns_steps")}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
 
@@ -119,8 +125,8 @@ def draw_short(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step:
     return drawn_evenly(kinds, seeking_size(config), np.random.Generator(np.random.PCG64([config.seed, step, 0])))
 
 
-def with_random_trees(batch: Batch, config: TrainingConfig, step: int) -> Batch:
+def with_random_trees(batch: Batch, config: TrainingConfig, step: int, lean: float) -> Batch:
     """The batch with a tree for each row; it depends on seed and step only."""
     generator = np.random.Generator(np.random.PCG64([config.seed, step, 1]))
     rows = ([""] * length for length in batch.lengths.tolist())
-    return batch._replace(trees=[random_tree(row, generator, config.random_lean).spans for row in rows])
+    return batch._replace(trees=[random_tree(row, generator, lean).spans for row in rows])
