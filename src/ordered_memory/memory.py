@@ -320,9 +320,9 @@ class OrderedMemory(nn.Module):
             state: what an earlier call returned.
             lengths: of each row, where ``x`` is padded; all rows are full without it.
             num_slots: another number of slots for this call.
-            pointer: ``"hard"`` puts all weight on the likeliest slot, ``"sampled"`` on one that is drawn by the weights.
-                No gradient reaches the pointer then, so that a model learns from it only beside soft ones, and what the
-                model computes changes wherever its pointer is not yet sharp.
+            pointer: ``"hard"`` puts all weight on the likeliest slot, ``"sampled"`` on one that is drawn by the
+                weights. No gradient reaches the pointer then, so that a model learns from it only beside soft ones, and
+                what the model computes changes wherever its pointer is not yet sharp.
         """
         batch, kept, last = self._read(x, state, lengths, num_slots, pointer, keep=("output",))
         return batch.restore(_beside(kept["output"])), last

@@ -127,6 +127,40 @@ class TestAgreement:
         assert_agree(fast, slow, 1e-9)
         assert not any(value.any() for name, value in fast.items() if "gradient" in name and "attention" in name)
 
+    @pytest.mark.parametrize("backend", ["native", "readable"])
+    def test_sampled_pointers_come_as_often_as_their_weights_say(self, backend):
+        om, rows = layer(3, 8, 4, backend=backend), 4000
+        x = torch.randn(3, 1, 3, dtype=torch.float64).expand(3, rows, 3)
+        drawn = om.read(x, pointer="sampled").p[0]
+        assert drawn[0].eq(0).all()
+        assert drawn[1:].max(-1).values.eq(1).all()
+        assert drawn[1:].sum(-1).eq(1).all()
+        # One slot is in reach of the second token: only from the third on is there a choice.
+        before = om.read(x[:2], pointer="hard").state
+        soft, drawn = (om.read(x[2:], before, pointer=pointer).p[0, 0] for pointer in ("soft", "sampled"))
+        assert soft[0].max() < 0.95
+        assert drawn.mean(0).tolist() == pytest.approx(soft[0].tolist(), abs=0.03)
+
+    @pytest.mark.parametrize("recompute", [False, True])
+    def test_sampled_pointers_that_are_sure_are_hard_ones(self, recompute):
+        om, x = layer(3, 8, 5, recompute=recompute), torch.randn(12, 4, 3, dtype=torch.float64)
+        om.sharpen(1e9)
+        lengths = torch.tensor([12, 3, 9, 1])
+        drawn, hard = (everything(om, x, lengths, pointer=pointer) for pointer in ("sampled", "hard"))
+        assert_agree(drawn, hard, 1e-12)
+
+    def test_sampled_pointers_are_the_seed_s_and_the_cell_learns_along_them(self):
+        om, x = layer(3, 8, 5, recompute=True), torch.randn(12, 4, 3, dtype=torch.float64)
+        found = []
+        for seed, recompute in ((1, True), (1, False), (2, False)):
+            om.recompute = recompute
+            torch.manual_seed(seed)
+            found.append(everything(om, x, pointer="sampled"))
+        assert_agree(found[0], found[1], 1e-12)
+        assert not torch.equal(found[1]["pointers"], found[2]["pointers"])
+        assert not any(value.any() for name, value in found[0].items() if "gradient" in name and "attention" in name)
+        assert found[0]["gradient of directions.0.cell.outer.weight"].any()
+
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_extreme_weights_give_finite_numbers(self, dtype):
         om, x = layer(3, 16, 4, sharpness=1000.0, dtype=dtype), torch.randn(10, 4, 3, dtype=dtype)

@@ -99,9 +99,9 @@ class TrainingConfig:
     steps have a soft pointer or a hard one, as --hard-share says: what learns from soft steps and what from hard ones
     stays apart. For ordered-memory."""
     searches: int = 1
-    """Take the random, the start's, the pointer's and the turns' steps so many times, each time from other weights, and go on from
-    those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on top of the
-    epochs, and nothing else is evaluated before. For ordered-memory."""
+    """Take the random, the start's, the pointer's and the turns' steps so many times, each time from other weights, and
+    go on from those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on
+    top of the epochs, and nothing else is evaluated before. For ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
     these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.
@@ -111,8 +111,8 @@ class TrainingConfig:
     """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
     pointer. For ordered-memory."""
     seeking_batch_size: int = 0
-    """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find trees sooner
-    than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
+    """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find
+    trees sooner than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
     ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""

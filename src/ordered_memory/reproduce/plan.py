@@ -5,7 +5,6 @@ A row's runs differ in the seed only. A finished run is one JSON file in the fol
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -83,10 +82,7 @@ class Row:
             then, now = Experiment.from_dict(result["config"]), self.run(result["seed"])
         except InputError:  # a setting that is no more
             return True
-        trained = replace(then.training, budget=None)
-        if then.training.budget is not None:  # in which there is time for one search
-            trained = replace(trained, searches=now.training.searches)
-        planned = replace(now.training, budget=None)
+        trained, planned = (replace(run.training, budget=None) for run in (then, now))
         return (then.encoder, then.classifier, trained) != (now.encoder, now.classifier, planned)
 
 
@@ -203,7 +199,13 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
     moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "label_steps": 0}}
-    no_phases = {"random_steps": 0, "start_steps": 0, "pointer_steps": 0, "turns_steps": 0, "write_every": 0}
+    no_phases: dict[str, float] = {
+        "random_steps": 0,
+        "start_steps": 0,
+        "pointer_steps": 0,
+        "turns_steps": 0,
+        "write_every": 0,
+    }
     no_phases |= {"pointer_rate": 1.0, "seeking_batch_size": 0, "label_steps": 0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
@@ -262,8 +264,7 @@ def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, 
     folder = runs / row.name(seed)
     experiment = row.run(seed)
     if budget is not None:
-        boxed = dataclasses.replace(experiment.training, budget=budget, searches=1)  # several are by steps
-        experiment = replace(experiment, training=boxed)
+        experiment = _changed(experiment, training={"budget": budget})
     resume = (folder / CONFIG).exists()
     if budget is not None and resume and RunDirectory(folder).experiment().training.budget != budget:
         raise InputError(f"--budget {budget}: the run in {folder} was begun with another: go on without it")

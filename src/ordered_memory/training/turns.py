@@ -104,7 +104,8 @@ def examples_read(config: TrainingConfig, steps: int) -> int:
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    settings = {name: getattr(config, name) > 0 for name in ("random_steps", "start_steps", "pointer_steps", "turns_steps")}
+    phases = ("random_steps", "start_steps", "pointer_steps", "turns_steps")
+    settings = {name: getattr(config, name) > 0 for name in phases}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
 
