@@ -102,16 +102,18 @@ LOGIC_PAPER = Experiment(
 
 # What takes long is to find the trees: a pointer and a cell that know nothing settle on a blur, or on trees that join
 # an operator now with its left and now with its right argument. So they learn apart. Short pairs along random trees
-# teach the cell what phrases mean, in seconds; then the pointer learns from soft steps, and the cell along the trees
-# of a hard one, with random trees of short pairs between until trees are found. These lean to the right: then an
-# operator is known with its right argument first, as the brackets have it. Without that runs joined it with the left
-# one, which works as well, or mixed both, which does not. Once trees are found they are written down, and four steps
-# of five teach the cell along them, at a fraction of the cost of a soft step: trees that moved with every step of the
-# pointer became worse again, while a cell along trees that a model has found learns as fast as along gold ones. They
-# are written anew, for the first ones are uneven: the same phrase has many shapes, and a pointer that learns from all
-# of them gives the commonest to most. What the cell then lacks is restraint: in trials along the same trees weight
-# decay took it further, on pairs of more operations, than dropout in it did. Embeddings as small as the paper's move
-# too far with every step, and while trees are sought labels drawn evenly (half of all pairs are independent) tell more.
+# teach the cell what phrases mean, in seconds; then the pointer learns from soft steps, and the cell along trees that
+# are drawn by its weights, with random trees of short pairs between until trees are found. These lean to the right, and
+# the pointer starts from such: then an operator is known with its right argument first, as the brackets have it.
+# Without that runs joined it with the left one, which works as well, or mixed both, which does not. A cell that learned
+# along the likeliest trees alone told the pointer nothing of its mistakes: it had learned them by heart. Once trees are
+# found they are written down, and four steps of five teach the cell along them, at a fraction of the cost of a soft
+# step: trees that moved with every step of the pointer became worse again, while a cell along trees that a model has
+# found learns as fast as along gold ones. They are written anew, for the first ones are uneven: the same phrase has
+# many shapes, and a pointer that learns from all of them gives the commonest to most. What the cell then lacks is
+# restraint: in trials along the same trees weight decay took it further, on pairs of more operations, than dropout in
+# it did. Embeddings as small as the paper's move too far with every step, and while trees are sought labels drawn
+# evenly (half of all pairs are independent) tell more.
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
