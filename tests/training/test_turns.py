@@ -20,8 +20,8 @@ from ordered_memory.training.turns import (
     POINTER,
     RANDOM,
     RANDOM_POINTER,
-    SAMPLED,
     TOGETHER,
+    Turn,
     draw_short,
     examples_read,
     next_turn,
@@ -45,7 +45,18 @@ class TestNextTurn:
     def test_the_phases_in_their_order(self):
         config = TrainingConfig(**PHASES)
         turns = [next_turn(config, 0.0, step) for step in range(12)]
-        assert turns == [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3 + [POINTER, SAMPLED, RANDOM] + [POINTER] * 3
+        assert (
+            turns
+            == [RANDOM] * 2
+            + [RANDOM_POINTER]
+            + [POINTER] * 3
+            + [POINTER, Turn("sampled", "rest"), RANDOM]
+            + [POINTER] * 3
+        )
+
+    def test_the_turns_may_take_the_likeliest_trees(self):
+        config = TrainingConfig(**PHASES, turns_pointer="hard")
+        assert [next_turn(config, 0.0, step) for step in range(6, 9)] == [POINTER, CELL, RANDOM]
 
     def test_after_the_turns_steps_are_hard_or_soft_by_their_share(self):
         torch.manual_seed(0)

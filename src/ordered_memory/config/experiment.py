@@ -98,6 +98,8 @@ class TrainingConfig:
     weights all the rest, and along random trees too, so that phrases keep their meaning while trees are found. Later
     steps have a soft pointer or a hard one, as --hard-share says: what learns from soft steps and what from hard ones
     stays apart. For ordered-memory."""
+    turns_pointer: Literal["sampled", "hard"] = "sampled"
+    """Along which trees the rest learns in the turns: drawn by the pointer's weights, or the likeliest."""
     searches: int = 1
     """Take the random, the start's, the pointer's and the turns' steps so many times, each time from other weights, and
     go on from those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on

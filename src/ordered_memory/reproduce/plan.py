@@ -209,7 +209,9 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     no_phases |= {"pointer_rate": 1.0, "seeking_batch_size": 0, "label_steps": 0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
-        "lean-1": ("random trees that do not lean", {"training": {"random_lean": 1.0}}),
+        "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
+        "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
+        "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),
         "trees-of-the-moment": ("no trees written down: those of the moment", moving),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }

@@ -28,11 +28,10 @@ class Turn(NamedTuple):
 
 
 TOGETHER = Turn("soft", "all")
-POINTER, CELL, SAMPLED = Turn("soft", "pointer"), Turn("hard", "rest"), Turn("sampled", "rest")
+POINTER, CELL = Turn("soft", "pointer"), Turn("hard", "rest")
 RANDOM, RANDOM_POINTER = Turn("random", "rest"), Turn("random", "pointer")
 WRITTEN_CELL, WRITTEN_POINTER = Turn("written", "rest"), Turn("written", "pointer")
 WRITTEN_AND_LABELS = Turn("soft and written", "pointer")
-TURNS = (POINTER, SAMPLED, RANDOM)
 IMITATES = (RANDOM_POINTER, WRITTEN_POINTER, WRITTEN_AND_LABELS)
 """Those in which the pointer learns from trees that it is shown."""
 
@@ -43,7 +42,7 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
         (config.random_steps, (RANDOM,)),
         (config.start_steps, (RANDOM_POINTER,)),
         (config.pointer_steps, (POINTER,)),
-        (config.turns_steps, TURNS),
+        (config.turns_steps, (POINTER, Turn(config.turns_pointer, "rest"), RANDOM)),
     ):
         if step < steps:
             return turns[step % len(turns)]
