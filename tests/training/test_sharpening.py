@@ -10,8 +10,9 @@ from ordered_memory.errors import InputError
 from ordered_memory.memory import OrderedMemory
 from ordered_memory.training import loop
 from ordered_memory.training.evaluation import Evaluation, evaluate
-from ordered_memory.training.loop import SHARPER, train
+from ordered_memory.training.loop import train
 from ordered_memory.training.progress import Silent
+from ordered_memory.training.sharpening import SHARPER
 from tests.training import everything_that_lasts, tiny
 
 

@@ -1,6 +1,5 @@
 """Training: one loop for every task and every model, which a kill at any moment does not change."""
 
-import copy
 import dataclasses
 import time
 from collections import Counter
@@ -19,7 +18,6 @@ from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
-from ordered_memory.memory import OrderedMemory
 from ordered_memory.provenance import commit
 from ordered_memory.tasks import SPLITS, TASKS, Example, Split, Task
 from ordered_memory.training.batching import (
@@ -34,6 +32,7 @@ from ordered_memory.training.evaluation import evaluate, trivial_f1
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.sharpening import SHARPENED, SHARPER, memories, sharpened
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
     IMITATES,
@@ -53,11 +52,6 @@ from ordered_memory.training.turns import (
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.training.written import WrittenTrees
 from ordered_memory.vectors import WordVectors
-
-SHARPER = (1, 4, 16, 64)
-"""What the scores of a pointer are multiplied by at the end, to see which is best."""
-SHARPENED = "sharpened"
-"""Where a model's card, and a result, tell by how much it was."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -105,7 +99,7 @@ def train(
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
-            if _memories(model):
+            if memories(model):
                 native.status()  # builds the engine, if that has not been done, before the clock runs
             try:
                 with signals_asked() as asked:
@@ -133,10 +127,6 @@ def make_classifier(experiment: Experiment, task: Task, vectors: WordVectors | N
     return model
 
 
-def _memories(model: Classifier) -> list[OrderedMemory]:
-    return [module for module in model.modules() if isinstance(module, OrderedMemory)]
-
-
 class _Run:
     """One run in progress."""
 
@@ -156,7 +146,7 @@ class _Run:
         self.apart = needs_pointer(self.config)
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
-        if self.config.sharpen and not _memories(model):
+        if self.config.sharpen and not memories(model):
             raise InputError(f"sharpen is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
         self.written: WrittenTrees | None = None
@@ -458,19 +448,13 @@ class _Run:
         tried = f"times {', '.join(map(str, SHARPER[:-1]))} and {SHARPER[-1]}"
         self.progress.tell(f"sharpening the pointer: its scores {tried}, on {len(examples):,} validation examples each")
         advance = self.measured(len(SHARPER) * len(examples))
-        found: list[tuple[float, float, int, Classifier]] = []
         try:
-            for factor in SHARPER:
-                model = copy.deepcopy(best)
-                for memory in _memories(model):
-                    memory.sharpen(factor)
-                figures = evaluate(model, examples, self.task.bucket, advance, dataset=self.validation_set)
-                found.append((figures.accuracy, -figures.loss, factor, model))
+            model = sharpened(
+                best, lambda one: evaluate(one, examples, self.task.bucket, advance, dataset=self.validation_set)
+            )
         finally:
             self.progress.stop()
-        _, _, factor, model = max(found, key=lambda one: one[:2])
-        self.progress.tell(f"best: times {factor}")
-        model.card |= {SHARPENED: factor}
+        self.progress.tell(f"best: times {model.card[SHARPENED]}")
         self.directory.save_best(model)
         return model
 
