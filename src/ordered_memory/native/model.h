@@ -69,7 +69,8 @@ template <class T> struct Model {
 
     explicit Model(const Call& c, bool backward)
         : call(c), D(c.D), N(c.N), hidden(c.tree ? c.D : 4 * c.D), released(!c.paper), gated(!c.tree),
-          hard(c.hard > 0), sampled(c.hard == 2), threshold(T(c.threshold)), score_scale(T(1 / std::sqrt(double(c.paper ? c.N : c.D)))),
+          hard(c.hard > 0), sampled(c.hard == 2), threshold(T(c.threshold)),
+          score_scale(T(1 / std::sqrt(double(c.paper ? c.N : c.D)))),
           x(static_cast<const T*>(c.x)), query(static_cast<const T*>(c.query)),
           grad_output(static_cast<const T*>(c.grad_output)), grad_pointers(static_cast<const T*>(c.grad_pointers)),
           at(static_cast<const T*>(c.parameters), c), cell_dropout(c.dropout, c.seed),
