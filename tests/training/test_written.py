@@ -40,10 +40,26 @@ class TestWriting:
         order = np.random.default_rng(0).permutation(len(examples))[:7]
         batch = dataset.batch(order, model)
         model.eval()
-        for shown, parsed in zip(
-            written.show(batch, order).trees, model.parse(batch, pointer="hard").spans, strict=True
-        ):
-            assert np.array_equal(shown, parsed)
+        shown = written.show(batch, order, np.random.default_rng(0)).trees
+        for one, parsed in zip(shown, model.parse(batch, pointer="hard").spans, strict=True):
+            assert np.array_equal(one, parsed)
+
+    def test_several_of_each_that_are_drawn(self):
+        model, examples, dataset = listops()
+        counted = []
+        written = WrittenTrees.of(model, dataset, counted.append, draws=3)
+        assert sum(counted) == len(examples)
+        assert written.nodes.shape[0] == 3
+        assert not np.array_equal(written.nodes[0], written.nodes[1])
+        place = max(range(len(examples)), key=lambda number: len(dataset.rows[number][0]))
+        again = np.full(60, place)
+        batch = written.show(dataset.batch(again, model), again, np.random.default_rng(0))
+        shown = {one.tobytes() for one in batch.trees}
+        assert shown == {written._of(place, draw).tobytes() for draw in range(3)}
+        model.encoder.memory.sharpen(1e9)  # which leaves nothing to chance
+        sure = WrittenTrees.of(model, dataset, lambda _: None, draws=2)
+        likeliest = WrittenTrees.of(model, dataset, lambda _: None)
+        assert np.array_equal(sure.nodes, np.repeat(likeliest.nodes, 2, axis=0))
 
     def test_of_both_sentences_of_a_pair(self):
         experiment = Experiment(**{**vars(apart()), "task": "logic", "data": LogicConfig(pairs=60, source="generated")})
@@ -52,7 +68,7 @@ class TestWriting:
         dataset = Dataset.encode(task.splits()["train"], model)
         written = WrittenTrees.of(model, dataset, lambda _: None)
         order = np.array([3, 0, 2])
-        batch = written.show(dataset.batch(order, model), order)
+        batch = written.show(dataset.batch(order, model), order, np.random.default_rng(0))
         assert [len(spans) + 1 for spans in batch.trees] == batch.lengths.tolist()
         for shown, parsed in zip(batch.trees, model.parse(batch, pointer="hard").spans, strict=True):
             assert np.array_equal(shown, parsed)
@@ -66,10 +82,13 @@ class TestWriting:
 
     def test_saved_and_read_again(self):
         model, _, dataset = listops()
-        written = WrittenTrees.of(model, dataset, lambda _: None)
-        again = WrittenTrees.from_tensors(written.tensors(), dataset, 1)
-        assert np.array_equal(again.nodes, written.nodes)
-        assert np.array_equal(again.ends, written.ends)
+        for draws in (0, 2):
+            written = WrittenTrees.of(model, dataset, lambda _: None, draws)
+            again = WrittenTrees.from_tensors(written.tensors(), dataset, 1)
+            assert np.array_equal(again.nodes, written.nodes)
+            assert np.array_equal(again.ends, written.ends)
+        former = {"nodes": torch.from_numpy(written.nodes[0]), "ends": torch.from_numpy(written.ends)}
+        assert np.array_equal(WrittenTrees.from_tensors(former, dataset, 1).nodes, written.nodes[:1])
 
     def test_of_another_training_set_they_are_refused(self):
         model, examples, dataset = listops()
@@ -148,9 +167,9 @@ class TestTraining:
         train(tiny(weight_decay=0.25), tmp_path / "together", Silent())
         assert seen == [{False: 0.25}] * 12
 
-    @pytest.mark.parametrize("stop_after", [8, 9, 10, 11])
-    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
-        restrained = {"optimiser": "adamw", "weight_decay": 0.1, "beta1": 0.9}
+    @pytest.mark.parametrize(("stop_after", "written_draws"), [(8, 0), (9, 0), (10, 0), (11, 0), (9, 2), (10, 2)])
+    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after, written_draws):
+        restrained = {"optimiser": "adamw", "weight_decay": 0.1, "beta1": 0.9, "written_draws": written_draws}
         experiment = apart(label_steps=2, batch_size=5, seeking_batch_size=2, **restrained, **WRITING)
         train(experiment, tmp_path / "whole", Silent())
         with pytest.raises(Interrupted):

@@ -109,6 +109,10 @@ class TrainingConfig:
     these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.
     They are written anew after so many steps, then after twice as many, and so on: the first trees are the most uneven.
     0: along the trees of the moment, and from labels alone. For ordered-memory."""
+    written_draws: int = 0
+    """Write down so many trees of each sentence, drawn by the pointer's weights, and learn along one of them at a time:
+    where the pointer holds several for equally good, the cell learns that it does not matter. 0: the likeliest alone.
+    For ordered-memory."""
     label_steps: int = 0
     """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
     pointer. For ordered-memory."""
@@ -178,6 +182,7 @@ class TrainingConfig:
             "pointer_steps",
             "turns_steps",
             "write_every",
+            "written_draws",
             "label_steps",
             "seeking_batch_size",
         ):
@@ -190,7 +195,9 @@ class TrainingConfig:
             "balanced and short_share both choose the examples: set one of them to 0",
         )
         require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
-        require(bool(self.write_every or not self.label_steps), "label_steps is set, and write_every is 0: set both")
+        for name in ("label_steps", "written_draws"):
+            needed = bool(self.write_every or not getattr(self, name))
+            require(needed, f"{name} is set, and write_every is 0: set both")
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",

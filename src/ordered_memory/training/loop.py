@@ -292,7 +292,8 @@ class _Run:
             batch = self.training_set.batch(indices, self.model)
         if turn.trees in ("written", "soft and written"):
             assert self.written is not None  # they were, before the first such step
-            batch = self.written.show(batch, indices)
+            generator = np.random.Generator(np.random.PCG64([config.seed, position.step, 3]))
+            batch = self.written.show(batch, indices, generator)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
@@ -330,7 +331,7 @@ class _Run:
         """The trees of the moment, of all training examples: later steps learn along them."""
         count = len(self.training_set)
         self.progress.tell(f"writing down the trees of {count:,} training examples")
-        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count))
+        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count), self.config.written_draws)
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

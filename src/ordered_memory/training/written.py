@@ -23,14 +23,17 @@ from ordered_memory.trees import Spans
 class WrittenTrees:
     """The nodes of every sentence of a dataset, all in one array: first those of example 0, sentence by sentence."""
 
-    nodes: NDArray[np.int32]  # (nodes of all sentences, 2)
+    nodes: NDArray[np.int32]  # (draws, nodes of all sentences, 2)
     ends: NDArray[np.int64]  # (sentences of all examples,): where the nodes of each end
     sentences: int  # of an example
 
     @classmethod
     @torch.inference_mode()
-    def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None]) -> "WrittenTrees":
-        """Those that the model's pointer gives, a hard one; `progress` is told how many more examples are done."""
+    def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None], draws: int = 0) -> "WrittenTrees":
+        """Those that the model's pointer gives, a hard one; or so many of each sentence, drawn by its weights.
+
+        `progress` is told how many more examples are done.
+        """
         training = model.training
         model.eval()
         rows = [row for example in dataset.rows for row in example]
@@ -38,27 +41,32 @@ class WrittenTrees:
         numbers: dict[bytes, int] = {}
         which = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
         different = [rows[place] for place in np.unique(which, return_index=True)[1]]
-        found: list[Spans] = [np.zeros((0, 2), dtype=np.int32)] * len(different)
+        found: list[list[Spans]] = [[] for _ in different]
         done = told = 0
-        for indices in evaluation_batches(np.array(list(map(len, different)))):
-            for index, nodes in zip(indices, model.trees_of([different[place] for place in indices]), strict=True):
-                found[index] = nodes
-            done += len(indices)
-            examples = len(dataset) * done // len(different)
-            progress(examples - told)
-            told = examples
+        passes = max(1, draws)
+        for _ in range(passes):
+            for indices in evaluation_batches(np.array(list(map(len, different)))):
+                trees = model.trees_of([different[place] for place in indices], "sampled" if draws else "hard")
+                for index, nodes in zip(indices, trees, strict=True):
+                    found[index].append(nodes)
+                done += len(indices)
+                examples = len(dataset) * done // (passes * len(different))
+                progress(examples - told)
+                told = examples
         model.train(training)
-        trees = [found[number] for number in which]
-        return cls(np.concatenate(trees, dtype=np.int32), np.cumsum(list(map(len, trees))), model.sentences)
+        of_draws = [np.concatenate([found[number][draw] for number in which], dtype=np.int32) for draw in range(passes)]
+        ends = np.cumsum([len(found[number][0]) for number in which])
+        return cls(np.stack(of_draws), ends, model.sentences)
 
-    def show(self, batch: Batch, indices: NDArray[np.int64]) -> Batch:
-        """The batch of these examples with its trees."""
+    def show(self, batch: Batch, indices: NDArray[np.int64], generator: np.random.Generator) -> Batch:
+        """The batch of these examples with its trees: of each sentence one of those that were drawn."""
         numbers = [index * self.sentences + sentence for sentence in range(self.sentences) for index in indices]
-        return batch._replace(trees=[self._of(number) for number in numbers])
+        draws = generator.integers(len(self.nodes), size=len(numbers))
+        return batch._replace(trees=[self._of(number, draw) for number, draw in zip(numbers, draws, strict=True)])
 
-    def _of(self, number: int) -> Spans:
+    def _of(self, number: int, draw: int) -> Spans:
         begin = self.ends[number - 1] if number else 0
-        return self.nodes[begin : self.ends[number]]
+        return self.nodes[draw, begin : self.ends[number]]
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
@@ -71,8 +79,10 @@ class WrittenTrees:
             nodes, ends = tensors["nodes"].numpy().copy(), tensors["ends"].numpy().copy()
         except KeyError as error:
             raise InputError(f"the written trees have no {error}") from None
+        if nodes.ndim == 2:  # from before there could be several of each sentence
+            nodes = nodes[None]
         lengths = [len(sentence) for row in dataset.rows for sentence in row]
-        if nodes.shape != (sum(lengths) - len(lengths), 2) or not np.array_equal(
+        if nodes.shape[1:] != (sum(lengths) - len(lengths), 2) or not np.array_equal(
             ends, np.cumsum(lengths) - np.arange(1, len(lengths) + 1)
         ):
             raise InputError("the written trees are not those of this training set")
