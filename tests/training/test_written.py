@@ -40,7 +40,7 @@ class TestWriting:
         order = np.random.default_rng(0).permutation(len(examples))[:7]
         batch = dataset.batch(order, model)
         model.eval()
-        shown = written.show(batch, order, np.random.default_rng(0)).trees
+        shown = written.show(batch, order).trees
         for one, parsed in zip(shown, model.parse(batch, pointer="hard").spans, strict=True):
             assert np.array_equal(one, parsed)
 
@@ -49,17 +49,19 @@ class TestWriting:
         counted = []
         written = WrittenTrees.of(model, dataset, counted.append, draws=3)
         assert sum(counted) == len(examples)
-        assert written.nodes.shape[0] == 3
-        assert not np.array_equal(written.nodes[0], written.nodes[1])
+        assert written.nodes.shape[0] == 4
+        assert np.array_equal(written.nodes[0], WrittenTrees.of(model, dataset, lambda _: None).nodes[0])
+        assert not np.array_equal(written.nodes[1], written.nodes[2])
         place = max(range(len(examples)), key=lambda number: len(dataset.rows[number][0]))
         again = np.full(60, place)
         batch = written.show(dataset.batch(again, model), again, np.random.default_rng(0))
         shown = {one.tobytes() for one in batch.trees}
-        assert shown == {written._of(place, draw).tobytes() for draw in range(3)}
+        assert shown == {written._of(place, draw).tobytes() for draw in (1, 2, 3)}
+        (likeliest,) = {one.tobytes() for one in written.show(batch, again).trees}
+        assert likeliest == written._of(place, 0).tobytes()
         model.encoder.memory.sharpen(1e9)  # which leaves nothing to chance
         sure = WrittenTrees.of(model, dataset, lambda _: None, draws=2)
-        likeliest = WrittenTrees.of(model, dataset, lambda _: None)
-        assert np.array_equal(sure.nodes, np.repeat(likeliest.nodes, 2, axis=0))
+        assert np.array_equal(sure.nodes, np.repeat(sure.nodes[:1], 3, axis=0))
 
     def test_of_both_sentences_of_a_pair(self):
         experiment = Experiment(**{**vars(apart()), "task": "logic", "data": LogicConfig(pairs=60, source="generated")})
@@ -68,7 +70,7 @@ class TestWriting:
         dataset = Dataset.encode(task.splits()["train"], model)
         written = WrittenTrees.of(model, dataset, lambda _: None)
         order = np.array([3, 0, 2])
-        batch = written.show(dataset.batch(order, model), order, np.random.default_rng(0))
+        batch = written.show(dataset.batch(order, model), order)
         assert [len(spans) + 1 for spans in batch.trees] == batch.lengths.tolist()
         for shown, parsed in zip(batch.trees, model.parse(batch, pointer="hard").spans, strict=True):
             assert np.array_equal(shown, parsed)
@@ -166,6 +168,17 @@ class TestTraining:
         seen.clear()
         train(tiny(weight_decay=0.25), tmp_path / "together", Silent())
         assert seen == [{False: 0.25}] * 12
+
+    def test_the_cell_learns_along_drawn_ones_and_the_pointer_from_the_likeliest(self, tmp_path, made, monkeypatch):
+        seen, show = [], WrittenTrees.show
+
+        def watched(self, batch, indices, generator=None):
+            seen.append((made.model.encoder.imitates, generator is None))
+            return show(self, batch, indices, generator)
+
+        monkeypatch.setattr(WrittenTrees, "show", watched)
+        train(apart(**WRITING, written_draws=2, epochs=12), tmp_path / "run", Silent())
+        assert set(seen) == {(True, True), (False, False)}
 
     @pytest.mark.parametrize(("stop_after", "written_draws"), [(8, 0), (9, 0), (10, 0), (11, 0), (9, 2), (10, 2)])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after, written_draws):

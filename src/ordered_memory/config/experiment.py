@@ -110,9 +110,9 @@ class TrainingConfig:
     They are written anew after so many steps, then after twice as many, and so on: the first trees are the most uneven.
     0: along the trees of the moment, and from labels alone. For ordered-memory."""
     written_draws: int = 0
-    """Write down so many trees of each sentence, drawn by the pointer's weights, and learn along one of them at a time:
-    where the pointer holds several for equally good, the cell learns that it does not matter. 0: the likeliest alone.
-    For ordered-memory."""
+    """Write down so many more trees of each sentence, drawn by the pointer's weights; the cell learns along one of them
+    at a time: where the pointer holds several for equally good, it learns that they are. 0: along the likeliest, from
+    which the pointer learns in any case. For ordered-memory."""
     label_steps: int = 0
     """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
     pointer. For ordered-memory."""

@@ -292,8 +292,11 @@ class _Run:
             batch = self.training_set.batch(indices, self.model)
         if turn.trees in ("written", "soft and written"):
             assert self.written is not None  # they were, before the first such step
-            generator = np.random.Generator(np.random.PCG64([config.seed, position.step, 3]))
-            batch = self.written.show(batch, indices, generator)
+            # A pointer that learned from trees that it drew itself would learn its own doubts.
+            drawing = None
+            if turn.learns != "pointer":
+                drawing = np.random.Generator(np.random.PCG64([config.seed, position.step, 3]))
+            batch = self.written.show(batch, indices, drawing)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.errors import InputError
+from ordered_memory.memory import Pointer
 from ordered_memory.training.batching import Dataset, evaluation_batches
 from ordered_memory.trees import Spans
 
@@ -23,14 +24,16 @@ from ordered_memory.trees import Spans
 class WrittenTrees:
     """The nodes of every sentence of a dataset, all in one array: first those of example 0, sentence by sentence."""
 
-    nodes: NDArray[np.int32]  # (draws, nodes of all sentences, 2)
+    nodes: NDArray[
+        np.int32
+    ]  # (1 + draws, nodes of all sentences, 2): the likeliest tree, and then those that were drawn
     ends: NDArray[np.int64]  # (sentences of all examples,): where the nodes of each end
     sentences: int  # of an example
 
     @classmethod
     @torch.inference_mode()
     def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None], draws: int = 0) -> "WrittenTrees":
-        """Those that the model's pointer gives, a hard one; or so many of each sentence, drawn by its weights.
+        """Those that the model's pointer gives, a hard one; and so many more of each sentence, drawn by its weights.
 
         `progress` is told how many more examples are done.
         """
@@ -43,30 +46,34 @@ class WrittenTrees:
         different = [rows[place] for place in np.unique(which, return_index=True)[1]]
         found: list[list[Spans]] = [[] for _ in different]
         done = told = 0
-        passes = max(1, draws)
-        for _ in range(passes):
+        pointers: list[Pointer] = ["hard", *["sampled"] * draws]
+        for pointer in pointers:
             for indices in evaluation_batches(np.array(list(map(len, different)))):
-                trees = model.trees_of([different[place] for place in indices], "sampled" if draws else "hard")
+                trees = model.trees_of([different[place] for place in indices], pointer)
                 for index, nodes in zip(indices, trees, strict=True):
                     found[index].append(nodes)
                 done += len(indices)
-                examples = len(dataset) * done // (passes * len(different))
+                examples = len(dataset) * done // (len(pointers) * len(different))
                 progress(examples - told)
                 told = examples
         model.train(training)
-        of_draws = [np.concatenate([found[number][draw] for number in which], dtype=np.int32) for draw in range(passes)]
+        of_pointers = [
+            np.concatenate([found[number][place] for number in which], dtype=np.int32) for place in range(len(pointers))
+        ]
         ends = np.cumsum([len(found[number][0]) for number in which])
-        return cls(np.stack(of_draws), ends, model.sentences)
+        return cls(np.stack(of_pointers), ends, model.sentences)
 
-    def show(self, batch: Batch, indices: NDArray[np.int64], generator: np.random.Generator) -> Batch:
-        """The batch of these examples with its trees: of each sentence one of those that were drawn."""
+    def show(self, batch: Batch, indices: NDArray[np.int64], generator: np.random.Generator | None = None) -> Batch:
+        """The batch of these examples with its trees: the likeliest; or, given a generator, one of those drawn."""
         numbers = [index * self.sentences + sentence for sentence in range(self.sentences) for index in indices]
-        draws = generator.integers(len(self.nodes), size=len(numbers))
-        return batch._replace(trees=[self._of(number, draw) for number, draw in zip(numbers, draws, strict=True)])
+        places = np.zeros(len(numbers), dtype=np.int64)
+        if generator is not None and len(self.nodes) > 1:
+            places = generator.integers(1, len(self.nodes), size=len(numbers))
+        return batch._replace(trees=[self._of(number, place) for number, place in zip(numbers, places, strict=True)])
 
-    def _of(self, number: int, draw: int) -> Spans:
+    def _of(self, number: int, place: int) -> Spans:
         begin = self.ends[number - 1] if number else 0
-        return self.nodes[draw, begin : self.ends[number]]
+        return self.nodes[place, begin : self.ends[number]]
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
