@@ -46,7 +46,8 @@ class WrittenTrees:
         different = [rows[place] for place in np.unique(which, return_index=True)[1]]
         found: list[list[Spans]] = [[] for _ in different]
         done = told = 0
-        pointers: list[Pointer] = ["hard", *["sampled"] * draws]
+        drawn: list[Pointer] = ["sampled"] * draws
+        pointers: list[Pointer] = ["hard", *drawn]
         for pointer in pointers:
             for indices in evaluation_batches(np.array(list(map(len, different)))):
                 trees = model.trees_of([different[place] for place in indices], pointer)
@@ -69,7 +70,8 @@ class WrittenTrees:
         places = np.zeros(len(numbers), dtype=np.int64)
         if generator is not None and len(self.nodes) > 1:
             places = generator.integers(1, len(self.nodes), size=len(numbers))
-        return batch._replace(trees=[self._of(number, place) for number, place in zip(numbers, places, strict=True)])
+        which = zip(numbers, places.tolist(), strict=True)
+        return batch._replace(trees=[self._of(number, place) for number, place in which])
 
     def _of(self, number: int, place: int) -> Spans:
         begin = self.ends[number - 1] if number else 0
