@@ -160,12 +160,12 @@ def test_ways_to_find_the_trees(tmp_path: Path) -> None:
     write(tmp_path, "lean-1", result(0.95, 0.8, structures={"longer": counts}, hard_pointer=hard))
     section = "What finding the trees hangs on"
     text = page(tmp_path)
-    assert line(text, "random trees that do not lean", section) == [
+    assert line(text, "trees that do not lean", section) == [
         *("95.0", "96.0", "85.0"),
         *("75.0", "0.0", "25.0", "0.0", "0.0"),
     ]
     assert line(text, "all learn together, from soft steps", section) == ["not run"] * 8
-    assert line(text, "random trees that do not lean", "The runs")[0] == "files"
+    assert line(text, "trees that do not lean", "The runs")[0] == "files"
 
 
 def test_a_run_of_former_settings_is_marked(tmp_path: Path) -> None:
