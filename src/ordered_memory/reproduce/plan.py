@@ -199,14 +199,8 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
     moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "label_steps": 0}}
-    no_phases: dict[str, float] = {
-        "random_steps": 0,
-        "start_steps": 0,
-        "pointer_steps": 0,
-        "turns_steps": 0,
-        "write_every": 0,
-    }
-    no_phases |= {"pointer_rate": 1.0, "seeking_batch_size": 0, "label_steps": 0}
+    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "write_every", "label_steps")
+    no_phases = {**dict.fromkeys((*none, "seeking_batch_size"), 0), "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
