@@ -43,8 +43,8 @@ ACCOUNT = (
     "trees and comes to a few hundred batches in its box, with the Universal Transformers, and with the Transformer of "
     "the published depth: their times were over long before their schedules. The LSTM and the Transformer that learns "
     "had their whole schedules, and no search for settings: larger sizes, longer schedules and longer training "
-    "examples were not tried. The F1 that the paper prints for RL-SPINN and for the Gumbel Tree-LSTM we have not seen in "
-    "such runs."
+    "examples were not tried. The F1 that the paper prints for RL-SPINN and for the Gumbel Tree-LSTM we have not seen "
+    "in such runs."
 )
 """Why figures of the table differ from the published ones."""
 FEWEST = 10
