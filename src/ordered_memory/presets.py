@@ -117,17 +117,17 @@ LOGIC_PAPER = Experiment(
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
-        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.8
+        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.6
     ),
     classifier=ClassifierConfig(
         embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=20,
+        epochs=10,
         batch_size=128,
         seeking_batch_size=64,
-        balanced=0.168,
+        balanced=0.4,
         short_length=14,
         random_steps=610,
         random_lean=10.0,
@@ -136,7 +136,7 @@ LOGIC = dataclasses.replace(
         pointer_steps=305,
         turns_steps=2135,
         write_every=1200,
-        label_steps=1200,
+        renew=True,
         pointer_rate=2.0,
         sharpen=True,
         learning_rate=2e-3,
@@ -251,7 +251,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
         "pointer_steps": 0,
         "turns_steps": 0,
         "write_every": 0,
-        "label_steps": 0,
+        "renew": False,
         "seeking_batch_size": 0,
         "balanced": 0.6,
         "batch_size": 64,

@@ -18,6 +18,8 @@ FORMER = {
     "scouts": 0,
     "scouts_until": 1.0,
     "teacher": None,
+    "written_draws": 0,
+    "label_steps": 0,
     "teacher_until": 1.0,
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
@@ -106,16 +108,13 @@ class TrainingConfig:
     top of the epochs, and nothing else is evaluated before. For ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
-    these: the cell in its share of the steps (--hard-share), the pointer, in the others, from the trees themselves.
+    these: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
+    join, in the others.
     They are written anew after so many steps, then after twice as many, and so on: the first trees are the most uneven.
     0: along the trees of the moment, and from labels alone. For ordered-memory."""
-    written_draws: int = 0
-    """Write down so many more trees of each sentence, drawn by the pointer's weights; the cell learns along one of them
-    at a time: where the pointer holds several for equally good, it learns that they are. 0: along the likeliest, from
-    which the pointer learns in any case. For ordered-memory."""
-    label_steps: int = 0
-    """Of the steps along written trees the first so many: in those of the pointer labels teach it too, through a soft
-    pointer. For ordered-memory."""
+    renew: bool = False
+    """Once the first trees are written down, let a new model learn along them: one that sought trees has learned to get
+    along with any of them, which it does not unlearn. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find
     trees sooner than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
@@ -182,8 +181,6 @@ class TrainingConfig:
             "pointer_steps",
             "turns_steps",
             "write_every",
-            "written_draws",
-            "label_steps",
             "seeking_batch_size",
         ):
             require_not_negative(name, getattr(self, name))
@@ -195,9 +192,7 @@ class TrainingConfig:
             "balanced and short_share both choose the examples: set one of them to 0",
         )
         require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
-        for name in ("label_steps", "written_draws"):
-            needed = bool(self.write_every or not getattr(self, name))
-            require(needed, f"{name} is set, and write_every is 0: set both")
+        require(bool(self.write_every or not self.renew), "renew is set, and write_every is 0: set both")
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",

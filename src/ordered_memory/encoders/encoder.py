@@ -53,8 +53,6 @@ class Encoder(nn.Module, ABC):
     """The pointer of this training step, where the encoder has one; it learns from a soft one only."""
     imitates: bool = False
     """Whether this training step teaches the pointer the trees that come with the batch, where the encoder has one."""
-    follows_own: bool = False
-    """Whether in such a step the vector is nevertheless that of its own soft pointer: labels teach it too then."""
 
     @abstractmethod
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:

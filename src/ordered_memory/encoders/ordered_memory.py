@@ -36,11 +36,7 @@ class OrderedMemoryEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         if trees is not None and self.imitates:
-            vector, distance = self._imitate(trees, embedded, lengths)
-            if not self.follows_own:
-                return Encoding(vector, distance)
-            vector, loss = self._own(embedded, lengths)
-            return Encoding(vector, distance if loss is None else distance + loss)
+            return Encoding(*self._imitate(trees, embedded, lengths))
         if trees is not None:
             return Encoding(self._along(trees, embedded, lengths))
         if self.training and self.step_pointer != "soft":
@@ -61,13 +57,13 @@ class OrderedMemoryEncoder(Encoder):
         return compose_along(trees, embedded, lengths, self._leaf, self._compose)
 
     def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The same, and how far the pointer is from building them; gradients reach nothing but the pointer."""
+        """The same, and how far the pointer is from building them."""
         device = embedded.device
         num_slots = self.test_slots or self.memory.num_slots  # as many as the trees were found with
         plan = choices(trees, lengths.tolist(), num_slots)
-        with torch.no_grad():
-            leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(device)])
-        values = candidates(plan, leaves, self._compose)
+        leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(device)])
+        parameters = [*self._direction.cell.parameters(), *self._direction.norm.parameters()]
+        values = candidates(plan, leaves, self._compose, parameters)
         score = self._direction.attention.score
         tokens, slots = score.of_token(leaves), score.of_slot(values)
         scores = score.join(tokens[plan.tokens.to(device)], slots[plan.candidates.to(device)], num_slots)

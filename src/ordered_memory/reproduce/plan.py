@@ -32,9 +32,9 @@ LOGIC_OPTION_EPOCHS = 6
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
 SPLIT_SCHEDULES = {
-    "A": {"epochs": 20, "balanced": 0.176},
-    "B": {"epochs": 25, "balanced": 0.207},
-    "C": {"epochs": 36, "balanced": 0.244},
+    "A": {"epochs": 10, "balanced": 0.42},
+    "B": {"epochs": 14, "balanced": 0.44},
+    "C": {"epochs": 20, "balanced": 0.52},
 }
 """Of Ordered Memory: where there are fewer pairs it takes as many steps to find the trees, which are more epochs."""
 FORMER_LOGIC_EPOCHS = 8
@@ -198,21 +198,22 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
     # Labels are drawn evenly for as many steps as ever: while trees are sought.
     evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
-    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "label_steps": 0}}
-    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "write_every", "label_steps")
-    no_phases = {**dict.fromkeys((*none, "seeking_batch_size"), 0), "pointer_rate": 1.0}
+    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "renew": False}}
+    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "write_every")
+    no_phases = {**dict.fromkeys((*none, "seeking_batch_size"), 0), "pointer_rate": 1.0, "renew": False}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
         "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
         "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
         "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),
+        "same-model": ("the model that sought the trees learns along them", {"training": {"renew": False}}),
         "trees-of-the-moment": ("no trees written down: those of the moment", moving),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }
     rows = [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
     then = {
         "write_every": 0,
-        "label_steps": 0,
+        "renew": False,
         "epochs": FORMER_LOGIC_EPOCHS,
         "batch_size": 64,
         "seeking_batch_size": 0,

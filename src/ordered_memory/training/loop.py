@@ -36,7 +36,6 @@ from ordered_memory.training.sharpening import SHARPENED, SHARPER, memories, sha
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
     IMITATES,
-    WRITTEN_AND_LABELS,
     draw_short,
     ends_search,
     needs_pointer,
@@ -279,7 +278,6 @@ class _Run:
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
         self.model.encoder.step_pointer = turn.trees if turn.trees in ("hard", "sampled") else "soft"
         self.model.encoder.imitates = turn in IMITATES
-        self.model.encoder.follows_own = turn == WRITTEN_AND_LABELS
         if config.seeking_batch_size and seeks_trees(config, self.schedule_step):
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
             places = np.linspace(0, len(indices) - 1, min(seeking_size(config), len(indices)))
@@ -290,13 +288,9 @@ class _Run:
             batch = with_random_trees(batch, config, position.step, lean)
         else:
             batch = self.training_set.batch(indices, self.model)
-        if turn.trees in ("written", "soft and written"):
+        if turn.trees == "written":
             assert self.written is not None  # they were, before the first such step
-            # A pointer that learned from trees that it drew itself would learn its own doubts.
-            drawing = None
-            if turn.learns != "pointer":
-                drawing = np.random.Generator(np.random.PCG64([config.seed, position.step, 3]))
-            batch = self.written.show(batch, indices, drawing)
+            batch = self.written.show(batch, indices)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
         position.step, position.batch = position.step + 1, position.batch + 1
@@ -323,9 +317,7 @@ class _Run:
         position.training_loss, position.training_steps = 0.0, 0
         if number < searches:
             position.epoch = position.batch = 0
-            torch.manual_seed(seed_of_search(self.config, number))
-            self.model.load_state_dict(self.fresh().state_dict())
-            self.optimiser.state.clear()
+            self.begin_anew(number)
         else:
             self.directory.load_found(self.model, self.optimiser)
             self.progress.tell(f"going on from search {1 + position.searched.index(max(position.searched))}")
@@ -334,7 +326,16 @@ class _Run:
         """The trees of the moment, of all training examples: later steps learn along them."""
         count = len(self.training_set)
         self.progress.tell(f"writing down the trees of {count:,} training examples")
-        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count), self.config.written_draws)
+        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count))
+        if self.config.renew and self.schedule_step == self.config.seeking_steps:
+            self.progress.tell("a new model learns along them")
+            self.begin_anew(self.config.searches)
+
+    def begin_anew(self, number: int) -> None:
+        """From other weights, those of this number: what was learned so far is forgotten."""
+        torch.manual_seed(seed_of_search(self.config, number))
+        self.model.load_state_dict(self.fresh().state_dict())
+        self.optimiser.state.clear()
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

@@ -23,16 +23,15 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "sampled", "random", "written", "soft and written"]
+    trees: Literal["soft", "hard", "sampled", "random", "written"]
     learns: Literal["all", "pointer", "rest"]
 
 
 TOGETHER = Turn("soft", "all")
 POINTER, CELL = Turn("soft", "pointer"), Turn("hard", "rest")
 RANDOM, RANDOM_POINTER = Turn("random", "rest"), Turn("random", "pointer")
-WRITTEN_CELL, WRITTEN_POINTER = Turn("written", "rest"), Turn("written", "pointer")
-WRITTEN_AND_LABELS = Turn("soft and written", "pointer")
-IMITATES = (RANDOM_POINTER, WRITTEN_POINTER, WRITTEN_AND_LABELS)
+WRITTEN_CELL, WRITTEN = Turn("written", "rest"), Turn("written", "all")
+IMITATES = (RANDOM_POINTER, WRITTEN)
 """Those in which the pointer learns from trees that it is shown."""
 
 
@@ -48,10 +47,8 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
             return turns[step % len(turns)]
         step -= steps
     hard = hard_share > 0 and float(torch.rand(())) < hard_share
-    if config.write_every and hard:
-        return WRITTEN_CELL
     if config.write_every:
-        return WRITTEN_AND_LABELS if step < config.label_steps else WRITTEN_POINTER
+        return WRITTEN_CELL if hard else WRITTEN
     if config.turns_steps:
         return CELL if hard else POINTER
     return Turn("hard", "all") if hard else TOGETHER
@@ -72,7 +69,10 @@ def ends_search(config: TrainingConfig, steps: int) -> bool:
 
 
 def seed_of_search(config: TrainingConfig, search: int) -> int:
-    """Of the weights that a later search starts from; the first, of number 0, starts from those of the run's seed."""
+    """Of the weights that a later search starts from; the first, of number 0, starts from those of the run's seed.
+
+    The number after the last search is that of the model that learns along the trees they found.
+    """
     return int(np.random.PCG64([config.seed, search, 2]).random_raw()) >> 1  # a positive number of 64 bits
 
 

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.errors import InputError
-from ordered_memory.memory import Pointer
 from ordered_memory.training.batching import Dataset, evaluation_batches
 from ordered_memory.trees import Spans
 
@@ -24,19 +23,14 @@ from ordered_memory.trees import Spans
 class WrittenTrees:
     """The nodes of every sentence of a dataset, all in one array: first those of example 0, sentence by sentence."""
 
-    nodes: NDArray[
-        np.int32
-    ]  # (1 + draws, nodes of all sentences, 2): the likeliest tree, and then those that were drawn
+    nodes: NDArray[np.int32]  # (nodes of all sentences, 2)
     ends: NDArray[np.int64]  # (sentences of all examples,): where the nodes of each end
     sentences: int  # of an example
 
     @classmethod
     @torch.inference_mode()
-    def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None], draws: int = 0) -> "WrittenTrees":
-        """Those that the model's pointer gives, a hard one; and so many more of each sentence, drawn by its weights.
-
-        `progress` is told how many more examples are done.
-        """
+    def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None]) -> "WrittenTrees":
+        """Those that the model's pointer gives, a hard one; `progress` is told how many more examples are done."""
         training = model.training
         model.eval()
         rows = [row for example in dataset.rows for row in example]
@@ -44,38 +38,28 @@ class WrittenTrees:
         numbers: dict[bytes, int] = {}
         which = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
         different = [rows[place] for place in np.unique(which, return_index=True)[1]]
-        found: list[list[Spans]] = [[] for _ in different]
+        found: list[Spans] = [np.empty((0, 2), dtype=np.int32)] * len(different)
         done = told = 0
-        drawn: list[Pointer] = ["sampled"] * draws
-        pointers: list[Pointer] = ["hard", *drawn]
-        for pointer in pointers:
-            for indices in evaluation_batches(np.array(list(map(len, different)))):
-                trees = model.trees_of([different[place] for place in indices], pointer)
-                for index, nodes in zip(indices, trees, strict=True):
-                    found[index].append(nodes)
-                done += len(indices)
-                examples = len(dataset) * done // (len(pointers) * len(different))
-                progress(examples - told)
-                told = examples
+        for indices in evaluation_batches(np.array(list(map(len, different)))):
+            trees = model.trees_of([different[place] for place in indices])
+            for index, nodes in zip(indices, trees, strict=True):
+                found[index] = nodes
+            done += len(indices)
+            examples = len(dataset) * done // len(different)
+            progress(examples - told)
+            told = examples
         model.train(training)
-        of_pointers = [
-            np.concatenate([found[number][place] for number in which], dtype=np.int32) for place in range(len(pointers))
-        ]
-        ends = np.cumsum([len(found[number][0]) for number in which])
-        return cls(np.stack(of_pointers), ends, model.sentences)
+        spans = [found[number] for number in which]
+        return cls(np.concatenate(spans, dtype=np.int32), np.cumsum(list(map(len, spans))), model.sentences)
 
-    def show(self, batch: Batch, indices: NDArray[np.int64], generator: np.random.Generator | None = None) -> Batch:
-        """The batch of these examples with its trees: the likeliest; or, given a generator, one of those drawn."""
+    def show(self, batch: Batch, indices: NDArray[np.int64]) -> Batch:
+        """The batch of these examples with its trees."""
         numbers = [index * self.sentences + sentence for sentence in range(self.sentences) for index in indices]
-        places = np.zeros(len(numbers), dtype=np.int64)
-        if generator is not None and len(self.nodes) > 1:
-            places = generator.integers(1, len(self.nodes), size=len(numbers))
-        which = zip(numbers, places.tolist(), strict=True)
-        return batch._replace(trees=[self._of(number, place) for number, place in which])
+        return batch._replace(trees=[self._of(number) for number in numbers])
 
-    def _of(self, number: int, place: int) -> Spans:
+    def _of(self, number: int) -> Spans:
         begin = self.ends[number - 1] if number else 0
-        return self.nodes[place, begin : self.ends[number]]
+        return self.nodes[begin : self.ends[number]]
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
@@ -88,10 +72,8 @@ class WrittenTrees:
             nodes, ends = tensors["nodes"].numpy().copy(), tensors["ends"].numpy().copy()
         except KeyError as error:
             raise InputError(f"the written trees have no {error}") from None
-        if nodes.ndim == 2:  # from before there could be several of each sentence
-            nodes = nodes[None]
         lengths = [len(sentence) for row in dataset.rows for sentence in row]
-        if nodes.shape[1:] != (sum(lengths) - len(lengths), 2) or not np.array_equal(
+        if nodes.shape != (sum(lengths) - len(lengths), 2) or not np.array_equal(
             ends, np.cumsum(lengths) - np.arange(1, len(lengths) + 1)
         ):
             raise InputError("the written trees are not those of this training set")
