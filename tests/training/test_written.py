@@ -14,7 +14,7 @@ from ordered_memory.training.batching import Dataset
 from ordered_memory.training.loop import Interrupted, make_classifier, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.run_directory import Position
-from ordered_memory.training.turns import WRITTEN_AND_LABELS, WRITTEN_CELL, WRITTEN_POINTER, next_turn, writes_trees
+from ordered_memory.training.turns import WRITTEN, WRITTEN_CELL, next_turn, writes_trees
 from ordered_memory.training.written import WrittenTrees
 from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 from tests.training.test_turns import PHASES, apart
@@ -44,25 +44,6 @@ class TestWriting:
         for one, parsed in zip(shown, model.parse(batch, pointer="hard").spans, strict=True):
             assert np.array_equal(one, parsed)
 
-    def test_several_of_each_that_are_drawn(self):
-        model, examples, dataset = listops()
-        counted = []
-        written = WrittenTrees.of(model, dataset, counted.append, draws=3)
-        assert sum(counted) == len(examples)
-        assert written.nodes.shape[0] == 4
-        assert np.array_equal(written.nodes[0], WrittenTrees.of(model, dataset, lambda _: None).nodes[0])
-        assert not np.array_equal(written.nodes[1], written.nodes[2])
-        place = max(range(len(examples)), key=lambda number: len(dataset.rows[number][0]))
-        again = np.full(60, place)
-        batch = written.show(dataset.batch(again, model), again, np.random.default_rng(0))
-        shown = {one.tobytes() for one in batch.trees}
-        assert shown == {written._of(place, draw).tobytes() for draw in (1, 2, 3)}
-        (likeliest,) = {one.tobytes() for one in written.show(batch, again).trees}
-        assert likeliest == written._of(place, 0).tobytes()
-        model.encoder.memory.sharpen(1e9)  # which leaves nothing to chance
-        sure = WrittenTrees.of(model, dataset, lambda _: None, draws=2)
-        assert np.array_equal(sure.nodes, np.repeat(sure.nodes[:1], 3, axis=0))
-
     def test_of_both_sentences_of_a_pair(self):
         experiment = Experiment(**{**vars(apart()), "task": "logic", "data": LogicConfig(pairs=60, source="generated")})
         task = Logic(experiment.data)
@@ -84,13 +65,10 @@ class TestWriting:
 
     def test_saved_and_read_again(self):
         model, _, dataset = listops()
-        for draws in (0, 2):
-            written = WrittenTrees.of(model, dataset, lambda _: None, draws)
-            again = WrittenTrees.from_tensors(written.tensors(), dataset, 1)
-            assert np.array_equal(again.nodes, written.nodes)
-            assert np.array_equal(again.ends, written.ends)
-        former = {"nodes": torch.from_numpy(written.nodes[0]), "ends": torch.from_numpy(written.ends)}
-        assert np.array_equal(WrittenTrees.from_tensors(former, dataset, 1).nodes, written.nodes[:1])
+        written = WrittenTrees.of(model, dataset, lambda _: None)
+        again = WrittenTrees.from_tensors(written.tensors(), dataset, 1)
+        assert np.array_equal(again.nodes, written.nodes)
+        assert np.array_equal(again.ends, written.ends)
 
     def test_of_another_training_set_they_are_refused(self):
         model, examples, dataset = listops()
@@ -106,14 +84,8 @@ class TestSteps:
         torch.manual_seed(0)
         config = TrainingConfig(**WRITING)
         turns = [next_turn(config, 0.7, step) for step in range(9, 1009)]
-        assert set(turns) == {WRITTEN_CELL, WRITTEN_POINTER}
+        assert set(turns) == {WRITTEN_CELL, WRITTEN}
         assert turns.count(WRITTEN_CELL) == pytest.approx(700, abs=50)
-
-    def test_labels_teach_the_pointer_at_first(self):
-        config = TrainingConfig(**WRITING, label_steps=20)
-        turns = [next_turn(config, 0.5, step) for step in range(9, 59)]
-        assert set(turns[:20]) == {WRITTEN_CELL, WRITTEN_AND_LABELS}
-        assert set(turns[20:]) == {WRITTEN_CELL, WRITTEN_POINTER}
 
     def test_when_they_are_written(self):
         written = [step for step in range(50) if writes_trees(TrainingConfig(**WRITING), step)]
@@ -125,35 +97,53 @@ class TestSteps:
             TrainingConfig(write_every=5)
         with pytest.raises(InputError, match="write_every is -1, and must be at least 0"):
             TrainingConfig(turns_steps=5, write_every=-1)
-        with pytest.raises(InputError, match="label_steps is set, and write_every is 0: set both"):
-            TrainingConfig(turns_steps=5, label_steps=5)
+        with pytest.raises(InputError, match="renew is set, and write_every is 0: set both"):
+            TrainingConfig(turns_steps=5, renew=True)
         with pytest.raises(InputError, match="seeking_batch_size is set, and there are no steps that seek trees"):
             TrainingConfig(seeking_batch_size=5)
 
 
 class TestTraining:
-    @pytest.mark.parametrize("label_steps", [0, 3])
-    def test_who_learns_from_them(self, tmp_path, made, monkeypatch, label_steps):
-        """Only the pointer in the steps that imitate, only the rest in the others, and both with the trees' batch."""
-        seen, imitated, own, losses = [], [], [], loop.Classifier.losses
+    def test_who_learns_from_them(self, tmp_path, made, monkeypatch):
+        """All in the steps that imitate, only the rest in the others, and both with the trees' batch."""
+        seen, imitated, losses = [], [], loop.Classifier.losses
         monkeypatch.setattr(loop.Classifier, "losses", lambda self, batch: seen.append(batch) or losses(self, batch))
         moved, before = [], {}
 
         def after_step(_: Position) -> None:
             imitated.append(made.model.encoder.imitates)
-            own.append(made.model.encoder.follows_own)
             now = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
             moved.append({".attention." in name for name in before if not torch.equal(before[name], now[name])})
             before.update(now)
 
-        train(apart(**WRITING, label_steps=label_steps), tmp_path / "run", Listener(after_step))
+        train(apart(**WRITING), tmp_path / "run", Listener(after_step))
         assert imitated[:9] == [False] * 2 + [True] + [False] * 6  # the one in which it starts
-        assert not any(own[:9])
-        assert own[9:] == [place < label_steps and imitates for place, imitates in enumerate(imitated[9:])]
         assert [batch.trees is not None for batch in seen][9:] == [True] * 3
         for imitates, parts in zip(imitated[9:], moved[9:], strict=True):
-            assert parts == {imitates}
+            assert parts == ({True, False} if imitates else {False})
         assert set(imitated[9:]) == {True, False}
+
+    def test_a_new_model_learns_along_the_trees_of_the_one_that_sought_them(self, tmp_path, monkeypatch):
+        """From weights of its own, with no moments of the other's; what is written later are its own trees."""
+        told, begin_anew, of = [], loop._Run.begin_anew, WrittenTrees.of.__func__
+
+        def anew(run, number):
+            before = run.model.embedding.weight.detach().clone()
+            begin_anew(run, number)
+            told.append(("anew", run.position.step))
+            assert not torch.equal(before, run.model.embedding.weight)
+            assert not run.optimiser.state
+
+        def written(cls, model, *others):
+            told.append(("written", model.embedding.weight.sum().item()))
+            return of(cls, model, *others)
+
+        monkeypatch.setattr(loop._Run, "begin_anew", anew)
+        monkeypatch.setattr(WrittenTrees, "of", classmethod(written))
+        train(apart(**WRITING, renew=True), tmp_path / "run", Silent())
+        assert [kind for kind, _ in told] == ["written", "anew", "written"]
+        assert told[1] == ("anew", 9)
+        assert told[0] != told[2]
 
     def test_weight_decay_begins_once_trees_are_found_and_spares_the_pointer(self, tmp_path, monkeypatch):
         seen, update = [], loop.update
@@ -169,21 +159,11 @@ class TestTraining:
         train(tiny(weight_decay=0.25), tmp_path / "together", Silent())
         assert seen == [{False: 0.25}] * 12
 
-    def test_the_cell_learns_along_drawn_ones_and_the_pointer_from_the_likeliest(self, tmp_path, made, monkeypatch):
-        seen, show = [], WrittenTrees.show
-
-        def watched(self, batch, indices, generator=None):
-            seen.append((made.model.encoder.imitates, generator is None))
-            return show(self, batch, indices, generator)
-
-        monkeypatch.setattr(WrittenTrees, "show", watched)
-        train(apart(**WRITING, written_draws=2, epochs=12), tmp_path / "run", Silent())
-        assert set(seen) == {(True, True), (False, False)}
-
-    @pytest.mark.parametrize(("stop_after", "written_draws"), [(8, 0), (9, 0), (10, 0), (11, 0), (9, 2), (10, 2)])
-    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after, written_draws):
-        restrained = {"optimiser": "adamw", "weight_decay": 0.1, "beta1": 0.9, "written_draws": written_draws}
-        experiment = apart(label_steps=2, batch_size=5, seeking_batch_size=2, **restrained, **WRITING)
+    @pytest.mark.parametrize("renew", [False, True])
+    @pytest.mark.parametrize("stop_after", [8, 9, 10, 11])
+    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after, renew):
+        restrained = {"optimiser": "adamw", "weight_decay": 0.1, "beta1": 0.9, "renew": renew}
+        experiment = apart(batch_size=5, seeking_batch_size=2, **restrained, **WRITING)
         train(experiment, tmp_path / "whole", Silent())
         with pytest.raises(Interrupted):
             train(experiment, tmp_path / "resumed", stopping_after(stop_after))
