@@ -107,13 +107,14 @@ LOGIC_PAPER = Experiment(
 # the pointer starts from such: then an operator is known with its right argument first, as the brackets have it.
 # Without that runs joined it with the left one, which works as well, or mixed both, which does not. A cell that learned
 # along the likeliest trees alone told the pointer nothing of its mistakes: it had learned them by heart. Once trees are
-# found they are written down, and four steps of five teach the cell along them, at a fraction of the cost of a soft
-# step: trees that moved with every step of the pointer became worse again, while a cell along trees that a model has
-# found learns as fast as along gold ones. They are written anew, for the first ones are uneven: the same phrase has
-# many shapes, and a pointer that learns from all of them gives the commonest to most. What the cell then lacks is
-# restraint: in trials along the same trees weight decay took it further, on pairs of more operations, than dropout in
-# it did. Embeddings as small as the paper's move too far with every step, and while trees are sought labels drawn
-# evenly (half of all pairs are independent) tell more.
+# found they are written down, and a new model learns along them: the cell that sought them gets along with any tree,
+# by whatever a sub-tree holds, and in trials never became as good as a new one along the same trees, on forms it had
+# not seen above all. Three steps of five teach the cell alone, at a fraction of the cost of a soft step; in the others
+# the pointer imitates the trees, and the cell learns to keep what it has to see. They are written anew, for the first
+# ones are uneven: the same phrase has many shapes, and a pointer that learns from all of them gives the commonest to
+# most. What the cell then lacks is restraint: in trials along the same trees weight decay took it further, on pairs of
+# more operations, than dropout in it did. Embeddings as small as the paper's move too far with every step, and while
+# trees are sought labels drawn evenly (half of all pairs are independent) tell more.
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(

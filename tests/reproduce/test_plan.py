@@ -78,7 +78,7 @@ def test_a_row_of_a_split_differs_from_its_system_in_the_split_and_ours_in_its_s
         assert dataclasses.replace(row.experiment, data=whole, training=training) == rows[key].experiment
 
 
-def test_labels_are_drawn_evenly_as_long_as_trees_are_sought_in_every_row_that_seeks_them():
+def test_labels_are_drawn_evenly_while_trees_are_sought_and_as_a_new_model_begins_in_every_row_that_seeks_them():
     pairs = {"full": 135_529, "A": 128_969, "B": 87_948, "C": 51_896}
     seeking = {}
     for row in logic_rows():
@@ -86,9 +86,9 @@ def test_labels_are_drawn_evenly_as_long_as_trees_are_sought_in_every_row_that_s
         if training.turns_steps and training.write_every:
             steps = training.epochs * 0.9 * pairs[row.experiment.data.split] / training.batch_size
             sought = training.seeking_steps
-            seeking[row.key] = training.balanced * steps / sought
+            seeking[row.key] = training.balanced * steps - sought
     assert len(seeking) >= 6
-    assert all(share == pytest.approx(1, abs=0.05) for share in seeking.values()), seeking
+    assert all(550 <= steps <= 800 for steps in seeking.values()), seeking
 
 
 def test_the_faithful_transformers_stand_beside_those_that_learn():

@@ -195,7 +195,7 @@ def logic_rows() -> list[Row]:
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
     training = ours.training
-    # Labels are drawn evenly for as many steps as ever: while trees are sought.
+    # Labels are drawn evenly for as many steps as ever: while trees are sought, and as a new model begins.
     evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
     moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "renew": False}}
