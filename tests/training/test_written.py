@@ -125,25 +125,24 @@ class TestTraining:
 
     def test_a_new_model_learns_along_the_trees_of_the_one_that_sought_them(self, tmp_path, monkeypatch):
         """From weights of its own, with no moments of the other's; what is written later are its own trees."""
-        told, begin_anew, of = [], loop._Run.begin_anew, WrittenTrees.of.__func__
-
-        def anew(run, number):
-            before = run.model.embedding.weight.detach().clone()
-            begin_anew(run, number)
-            told.append(("anew", run.position.step))
-            assert not torch.equal(before, run.model.embedding.weight)
-            assert not run.optimiser.state
+        told, of, update = [], WrittenTrees.of.__func__, loop.update
 
         def written(cls, model, *others):
             told.append(("written", model.embedding.weight.sum().item()))
             return of(cls, model, *others)
 
-        monkeypatch.setattr(loop._Run, "begin_anew", anew)
+        def watched(model, optimiser, batch, clip):
+            told.append((len(optimiser.state) > 0, model.embedding.weight.sum().item()))
+            return update(model, optimiser, batch, clip)
+
         monkeypatch.setattr(WrittenTrees, "of", classmethod(written))
+        monkeypatch.setattr(loop, "update", watched)
         train(apart(**WRITING, renew=True), tmp_path / "run", Silent())
-        assert [kind for kind, _ in told] == ["written", "anew", "written"]
-        assert told[1] == ("anew", 9)
-        assert told[0] != told[2]
+        kinds = [kind for kind, _ in told]
+        assert kinds == [False, *[True] * 8, "written", False, True, "written", True]
+        sums = [total for _, total in told]
+        assert sums[9] != sums[10]  # the new one has weights of its own
+        assert sums[12] == sums[13]  # and stays what it is when its own trees are written
 
     def test_weight_decay_begins_once_trees_are_found_and_spares_the_pointer(self, tmp_path, monkeypatch):
         seen, update = [], loop.update

@@ -20,6 +20,7 @@ FORMER = {
     "teacher": None,
     "written_draws": 0,
     "label_steps": 0,
+    "searches": 1,
     "teacher_until": 1.0,
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
@@ -102,10 +103,6 @@ class TrainingConfig:
     stays apart. For ordered-memory."""
     turns_pointer: Literal["sampled", "hard"] = "sampled"
     """Along which trees the rest learns in the turns: drawn by the pointer's weights, or the likeliest."""
-    searches: int = 1
-    """Take the random, the start's, the pointer's and the turns' steps so many times, each time from other weights, and
-    go on from those whose trees are worth the most: with a hard pointer on the validation set. All but the last come on
-    top of the epochs, and nothing else is evaluated before. For ordered-memory."""
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
     these: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
@@ -168,7 +165,6 @@ class TrainingConfig:
             "halve_after",
             "short_length",
             "pointer_rate",
-            "searches",
         ):
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
@@ -197,23 +193,13 @@ class TrainingConfig:
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
         )
-        require(
-            bool(self.seeking_steps or self.searches == 1),
-            f"searches is {self.searches}, and there are no steps that seek trees: set turns_steps too",
-        )
         if self.budget is not None:
             parse_duration(self.budget)
-            require(self.searches == 1, f"searches is {self.searches}, and there is a budget: searches are by steps")
 
     @property
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
         return self.random_steps + self.start_steps + self.pointer_steps + self.turns_steps
-
-    @property
-    def steps_beside_epochs(self) -> int:
-        """Those of all searches but the last, which come on top of the epochs."""
-        return (self.searches - 1) * self.seeking_steps
 
     @property
     def budget_seconds(self) -> float | None:

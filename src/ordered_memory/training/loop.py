@@ -37,11 +37,9 @@ from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
     IMITATES,
     draw_short,
-    ends_search,
     needs_pointer,
     next_turn,
-    schedule_step,
-    seed_of_search,
+    seed_of_new_model,
     seeking_size,
     seeks_trees,
     short_examples,
@@ -153,12 +151,6 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        if self.config.searches > 1 and self.config.seeking_steps >= self.steps_of_epochs:
-            steps = f"{self.config.epochs} epochs are {self.steps_of_epochs:,} steps"
-            raise InputError(
-                f"searches is {self.config.searches}, a search takes {self.config.seeking_steps:,} steps, and {steps}: "
-                "there is nothing left to go on with"
-            )
         if self.config.random_steps or self.config.start_steps or self.config.turns_steps:
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -167,34 +159,17 @@ class _Run:
         return self.config.epochs * self.steps_per_epoch
 
     @property
-    def schedule_step(self) -> int:
-        """The number of the next step; of several searches for trees only the one it belongs to counts."""
-        return schedule_step(self.config, self.position.step)
-
-    @property
     def share_done(self) -> float:
         """How far the schedule is: by the clock where there is a budget, else by steps."""
         if (budget := self.config.budget_seconds) is not None:
             return min(1.0, self.position.seconds / budget)
-        return min(1.0, self.schedule_step / self.steps_of_epochs)
-
-    @property
-    def searches_still(self) -> bool:
-        """Whether this is one of several searches for trees, most of which come to nothing."""
-        return self.config.searches > 1 and self.position.step <= self.config.searches * self.config.seeking_steps
-
-    @property
-    def share_behind(self) -> float:
-        """How much of the training is behind, with all its searches."""
-        if self.config.searches == 1:
-            return self.share_done
-        return min(1.0, self.position.step / (self.steps_of_epochs + self.config.steps_beside_epochs))
+        return min(1.0, self.position.step / self.steps_of_epochs)
 
     def until_done(self, asked: list[int]) -> None:
         """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
         position, config = self.position, self.config
         position.begin_part(self.commit, torch.get_num_threads())
-        self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_behind)
+        self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
         self.model.train()
         began, saved = time.perf_counter() - position.seconds, time.perf_counter()
         while not position.finished:
@@ -204,29 +179,22 @@ class _Run:
                     batches = self.batches(position.epoch)
                 self.step(batches[position.batch])
                 position.seconds = time.perf_counter() - began
-                self.progress.step(position, self.share_behind)
+                self.progress.step(position, self.share_done)
                 every = config.evaluate_every or len(batches)
                 due = position.batch == len(batches) if not config.evaluate_every else position.step % every == 0
-                due = due and not self.searches_still  # which are judged by themselves
                 if due or self.share_done >= 1:
                     self.evaluate()
                     position.seconds = time.perf_counter() - began
                     position.finished = self.share_done >= 1 or self.enough()
                     if position.finished and self.share_done < 1:
                         self.progress.tell(self.why_enough())
-                searched = ends_search(config, position.step)
-                if searched:
-                    self.judge_search()
-                    position.seconds = time.perf_counter() - began
                 stop = bool(asked)
                 late = time.perf_counter() - saved > config.checkpoint_seconds
-                if due or searched or stop or position.finished or late:
+                if due or stop or position.finished or late:
                     self.directory.save_last(self.model, self.optimiser, position, self.written)
                     saved = time.perf_counter()
                 if stop and not position.finished:
                     raise Interrupted
-                if searched:  # perhaps from the first batch again
-                    break
             if position.batch == len(batches) and not position.finished:
                 position.epoch, position.batch = position.epoch + 1, 0
 
@@ -260,14 +228,14 @@ class _Run:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
-        turn = next_turn(config, hard_share, self.schedule_step)
-        if writes_trees(config, self.schedule_step):
+        turn = next_turn(config, hard_share, position.step)
+        if writes_trees(config, position.step):
             self.write_trees()  # which leaves dropout as in any training step: what follows says where there is none
         rate = learning_rate(config, self.share_done, position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
             # What would keep the cell from fitting too well keeps the pointer from finding trees at all.
-            spared = seeks_trees(config, self.schedule_step) or group["pointer"]
+            spared = seeks_trees(config, position.step) or group["pointer"]
             group["weight_decay"] = 0.0 if spared else config.weight_decay
             if self.apart:  # what is held has no gradient, and its moments stay as they are
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
@@ -278,11 +246,11 @@ class _Run:
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
         self.model.encoder.step_pointer = turn.trees if turn.trees in ("hard", "sampled") else "soft"
         self.model.encoder.imitates = turn in IMITATES
-        if config.seeking_batch_size and seeks_trees(config, self.schedule_step):
+        if config.seeking_batch_size and seeks_trees(config, position.step):
             # Evenly over the batch: one that is sorted by length keeps all its lengths.
             places = np.linspace(0, len(indices) - 1, min(seeking_size(config), len(indices)))
             indices = indices[places.round().astype(np.int64)]
-        if turn.trees == "random":  # by the step's own number: every search has others
+        if turn.trees == "random":
             batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
             lean = config.start_lean if turn.learns == "pointer" else config.random_lean
             batch = with_random_trees(batch, config, position.step, lean)
@@ -300,42 +268,16 @@ class _Run:
                 position.training_steps + 1,
             )
 
-    def judge_search(self) -> None:
-        """What the trees of the search that is over are worth; then the next one, or the rest from the best one."""
-        position, searches = self.position, self.config.searches
-        examples = self.splits["validation"]
-        advance = self.measured(len(examples))
-        worth = evaluate(
-            self.model, examples, self.task.bucket, advance, dataset=self.validation_set, pointer="hard"
-        ).accuracy
-        if worth > max(position.searched, default=-1.0):
-            self.directory.save_found(self.model, self.optimiser, position)
-        position.searched.append(worth)
-        number = len(position.searched)
-        told = f"validation accuracy {100 * worth:.2f} with a hard pointer"
-        self.progress.tell(f"search {number} of {searches}: {told}")
-        position.training_loss, position.training_steps = 0.0, 0
-        if number < searches:
-            position.epoch = position.batch = 0
-            self.begin_anew(number)
-        else:
-            self.directory.load_found(self.model, self.optimiser)
-            self.progress.tell(f"going on from search {1 + position.searched.index(max(position.searched))}")
-
     def write_trees(self) -> None:
         """The trees of the moment, of all training examples: later steps learn along them."""
         count = len(self.training_set)
         self.progress.tell(f"writing down the trees of {count:,} training examples")
         self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count))
-        if self.config.renew and self.schedule_step == self.config.seeking_steps:
+        if self.config.renew and self.position.step == self.config.seeking_steps:
             self.progress.tell("a new model learns along them")
-            self.begin_anew(self.config.searches)
-
-    def begin_anew(self, number: int) -> None:
-        """From other weights, those of this number: what was learned so far is forgotten."""
-        torch.manual_seed(seed_of_search(self.config, number))
-        self.model.load_state_dict(self.fresh().state_dict())
-        self.optimiser.state.clear()
+            torch.manual_seed(seed_of_new_model(self.config))
+            self.model.load_state_dict(self.fresh().state_dict())
+            self.optimiser.state.clear()
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

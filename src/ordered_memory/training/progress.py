@@ -68,8 +68,6 @@ class Live:
     def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None:
         config = experiment.training
         goal = f"for {config.budget}" if config.budget else f"{config.epochs} epochs of {steps_per_epoch} steps"
-        if config.searches > 1:
-            goal += f" and {config.steps_beside_epochs:,} more, for trees are sought {config.searches} times"
         again = f", from step {position.step}" if position.step else ""
         self.console.print(
             f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True

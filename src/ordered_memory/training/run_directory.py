@@ -11,7 +11,6 @@ result.json     once it is finished: the figures
 
 import fcntl
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -67,8 +66,6 @@ class Position:
     """Sum over the steps since the last evaluation."""
     training_steps: int = 0
     """Steps since the last evaluation."""
-    searched: list[float] = field(default_factory=list)
-    """What each search for trees that is over came to, where there are several: accuracy on the validation set."""
     parts: list[Part] = field(default_factory=list)
     """More than one where the run was stopped and resumed in other circumstances."""
     finished: bool = False
@@ -158,20 +155,7 @@ class RunDirectory:
         written: WrittenTrees | None = None,
     ) -> None:
         """The state after this step, with the trees that are learned along, in place of the former one."""
-        self._save("last", model, optimiser, position, written)
 
-    def save_found(self, model: Classifier, optimiser: torch.optim.Optimizer, position: Position) -> None:
-        """The state after the best search for trees so far."""
-        self._save("found", model, optimiser, position, None)
-
-    def _save(
-        self,
-        name: str,
-        model: Classifier,
-        optimiser: torch.optim.Optimizer,
-        position: Position,
-        written: WrittenTrees | None,
-    ) -> None:
         def fill(folder: Path) -> None:
             model.write_files(folder)
             save_tensors(folder / OPTIMISER, optimiser_tensors(optimiser) | {"generator": torch.get_rng_state()})
@@ -179,7 +163,7 @@ class RunDirectory:
             if written is not None:
                 save_tensors(folder / TREES, written.tensors())
 
-        atomic.write_directory(self.path / name, fill)
+        atomic.write_directory(self.path / "last", fill)
 
     def load_last(self, model: Classifier, optimiser: torch.optim.Optimizer) -> Position:
         """Puts model, optimiser and generator back, forgets what was logged after, and says where the run was.
@@ -188,7 +172,6 @@ class RunDirectory:
         """
         atomic.recover(self.path / "last")
         atomic.recover(self.path / "best")
-        atomic.recover(self.path / "found")
         for leftover in self.path.glob(".*.unfinished"):
             leftover.unlink()
         folder = self.path / "last"
@@ -202,15 +185,12 @@ class RunDirectory:
         where = folder / POSITION
         values = atomic.read_json(where)
         if isinstance(values, dict):
-            values.pop("pointer_afresh", None)  # runs of a former version noted it
+            for name in ("pointer_afresh", "searched"):  # runs of former versions noted them
+                values.pop(name, None)
         position = from_dict(Position, values, str(where))
         _load_state(folder, model, optimiser)
         self._forget_after(position.step)
         return position
-
-    def load_found(self, model: Classifier, optimiser: torch.optim.Optimizer) -> None:
-        """Puts the state after the best search for trees back, with its generator."""
-        _load_state(self.path / "found", model, optimiser)
 
     def load_written(self, dataset: Dataset, sentences: int) -> WrittenTrees | None:
         """The trees that the run learns along, if it has written any."""
@@ -228,7 +208,6 @@ class RunDirectory:
 
     def finish(self, result: dict[str, Any]) -> None:
         atomic.write_json(self.path / RESULT, result)
-        shutil.rmtree(self.path / "found", ignore_errors=True)
 
     def result(self) -> dict[str, Any]:
         values: dict[str, Any] = atomic.read_json(self.path / RESULT)

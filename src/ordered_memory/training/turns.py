@@ -54,26 +54,9 @@ def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
     return Turn("hard", "all") if hard else TOGETHER
 
 
-def schedule_step(config: TrainingConfig, step: int) -> int:
-    """The number that a step would have if the search it belongs to, or goes on from, were the only one."""
-    if config.searches == 1:
-        return step
-    return step - min(step - step % config.seeking_steps, config.steps_beside_epochs)
-
-
-def ends_search(config: TrainingConfig, steps: int) -> bool:
-    """Whether, after so many steps, there is a search to be judged beside others."""
-    if config.searches == 1:
-        return False
-    return steps % config.seeking_steps == 0 and 1 <= steps // config.seeking_steps <= config.searches
-
-
-def seed_of_search(config: TrainingConfig, search: int) -> int:
-    """Of the weights that a later search starts from; the first, of number 0, starts from those of the run's seed.
-
-    The number after the last search is that of the model that learns along the trees they found.
-    """
-    return int(np.random.PCG64([config.seed, search, 2]).random_raw()) >> 1  # a positive number of 64 bits
+def seed_of_new_model(config: TrainingConfig) -> int:
+    """Of the weights from which a new model learns along the trees that another one, of the run's own seed, found."""
+    return int(np.random.PCG64([config.seed, 1, 2]).random_raw()) >> 1  # a positive number of 64 bits
 
 
 def seeks_trees(config: TrainingConfig, step: int) -> bool:
@@ -98,7 +81,7 @@ def seeking_size(config: TrainingConfig) -> int:
 def examples_read(config: TrainingConfig, steps: int) -> int:
     """How many the first steps have read, if every batch was full."""
     less = config.batch_size - seeking_size(config)
-    return steps * config.batch_size - min(steps, config.searches * config.seeking_steps) * less
+    return steps * config.batch_size - min(steps, config.seeking_steps) * less
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
