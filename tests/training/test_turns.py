@@ -158,7 +158,7 @@ class TestTraining:
         train(apart(hard_share=0.0), tmp_path / "run", listener)
         assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 3
 
-    def test_nor_in_the_step_before_which_trees_are_written(self, tmp_path, monkeypatch):
+    def test_dropout_that_is_still_to_come_does_not_begin_where_trees_are_written(self, tmp_path, monkeypatch):
         active, update = [], loop.update
 
         def watched(model, optimiser, batch, clip):
@@ -166,8 +166,8 @@ class TestTraining:
             return update(model, optimiser, batch, clip)
 
         monkeypatch.setattr(loop, "update", watched)
-        train(apart(hard_share=0.0, write_every=2), tmp_path / "run", Silent())
-        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 3
+        train(apart(hard_share=0.0, write_every=2, dropout_from=0.99), tmp_path / "run", Silent())
+        assert active == [False] * 12
 
     @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
