@@ -109,33 +109,33 @@ LOGIC_PAPER = Experiment(
 # along the likeliest trees alone told the pointer nothing of its mistakes: it had learned them by heart. Once trees are
 # found they are written down, and a new model learns along them: the cell that sought them gets along with any tree,
 # by whatever a sub-tree holds, and in trials never became as good as a new one along the same trees, on forms it had
-# not seen above all. Seven steps of ten teach the cell alone, at a fraction of the cost of a soft step; in the others
-# the pointer imitates the trees, and the cell learns to keep what it has to see. They are written anew, for the first
-# ones are uneven: the same phrase has many shapes, and a pointer that learns from all of them gives the commonest to
-# most. What the cell then lacks is restraint: in trials along the same trees weight decay took it further, on pairs of
-# more operations, than dropout in it did. Embeddings as small as the paper's move too far with every step, and while
-# trees are sought labels drawn evenly (half of all pairs are independent) tell more.
+# not seen above all. Half of the steps teach the cell alone, at a fraction of the cost of a soft step; in the others
+# the pointer imitates the trees, and the cell learns to keep what it has to see. The trees are uneven, the same phrase
+# has many shapes, and a pointer that learns from all of them gives the commonest to most. What the cell then lacks is
+# restraint: in trials along the same trees weight decay took it further, on pairs of more operations, than dropout in
+# it did. Embeddings as small as the paper's move too far with every step, and while trees are sought labels drawn
+# evenly (half of all pairs are independent) tell more.
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
-        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.7
+        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.5
     ),
     classifier=ClassifierConfig(
         embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=9,
+        epochs=10,
         batch_size=128,
         seeking_batch_size=64,
-        balanced=0.315,
+        balanced=0.4,
         short_length=14,
         random_steps=610,
         random_lean=30.0,
         start_steps=150,
         start_lean=40.0,
         pointer_steps=305,
-        turns_steps=1035,
+        turns_steps=2135,
         write_every=1200,
         renew=True,
         pointer_rate=2.0,
@@ -146,7 +146,7 @@ LOGIC = dataclasses.replace(
         schedule="cosine",
         warmup=0.003,
         dropout_from=0.4,
-        evaluate_every=2859,
+        evaluate_every=3812,
     ),
 )
 

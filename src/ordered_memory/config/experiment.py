@@ -111,7 +111,7 @@ class TrainingConfig:
     0: along the trees of the moment, and from labels alone. For ordered-memory."""
     renew: bool = False
     """Once the first trees are written down, let a new model learn along them: one that sought trees has learned to get
-    along with any of them, which it does not unlearn. For ordered-memory."""
+    along with any of them, which it does not unlearn. They are not written anew then. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find
     trees sooner than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For

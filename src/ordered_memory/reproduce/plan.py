@@ -32,9 +32,9 @@ LOGIC_OPTION_EPOCHS = 6
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
 SPLIT_SCHEDULES = {
-    "A": {"epochs": 9, "balanced": 0.33},
-    "B": {"epochs": 12, "balanced": 0.363},
-    "C": {"epochs": 18, "balanced": 0.41},
+    "A": {"epochs": 10, "balanced": 0.42},
+    "B": {"epochs": 14, "balanced": 0.44},
+    "C": {"epochs": 20, "balanced": 0.52},
 }
 """Of Ordered Memory: where there are fewer pairs it takes as many steps to find the trees, which are more epochs."""
 FORMER_LOGIC_EPOCHS = 8

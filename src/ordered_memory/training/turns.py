@@ -69,6 +69,8 @@ def writes_trees(config: TrainingConfig, step: int) -> bool:
     since = step - config.seeking_steps
     if not config.write_every or since < 0 or since % config.write_every:
         return False
+    if config.renew:  # by the model that sought them: those of a new one are at first its mistakes
+        return since == 0
     intervals = since // config.write_every + 1
     return intervals & (intervals - 1) == 0  # after one, and then after two more, four more, ...
 
