@@ -24,7 +24,6 @@ from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
 from ordered_memory.encoders import Encoder, Encoding, Outcome, SharedTrees, make_encoder
 from ordered_memory.errors import InputError
-from ordered_memory.memory import Pointer
 from ordered_memory.trees import Spans, Tree, escape
 from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
@@ -186,10 +185,10 @@ class Classifier(nn.Module):
         parse = self.encoder.parse(self._embed(batch), batch.lengths, self._trees(batch), **options)
         return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
 
-    def trees_of(self, rows: Sequence[NDArray[np.int64]], pointer: Pointer = "hard") -> list[Spans]:
-        """The trees of single sentences, given by their token ids, as such a pointer has them."""
+    def trees_of(self, rows: Sequence[NDArray[np.int64]]) -> list[Spans]:
+        """The trees of single sentences, given by their token ids, as a hard pointer has them."""
         batch = self.collate(rows)
-        spans = self.encoder.parse(self._embed(batch), batch.lengths, pointer=pointer).spans
+        spans = self.encoder.parse(self._embed(batch), batch.lengths, pointer="hard").spans
         assert spans is not None  # a model with a pointer
         return spans
 

@@ -18,10 +18,10 @@ FORMER = {
     "scouts": 0,
     "scouts_until": 1.0,
     "teacher": None,
+    "teacher_until": 1.0,
     "written_draws": 0,
     "label_steps": 0,
     "searches": 1,
-    "teacher_until": 1.0,
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
 
@@ -106,9 +106,8 @@ class TrainingConfig:
     write_every: int = 0
     """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
     these: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
-    join, in the others.
-    They are written anew after so many steps, then after twice as many, and so on: the first trees are the most uneven.
-    0: along the trees of the moment, and from labels alone. For ordered-memory."""
+    join, in the others. They are written anew after so many steps, then after twice as many, and so on: the first trees
+    are the most uneven. 0: along the trees of the moment, and from labels alone. For ordered-memory."""
     renew: bool = False
     """Once the first trees are written down, let a new model learn along them: one that sought trees has learned to get
     along with any of them, which it does not unlearn. They are not written anew then. For ordered-memory."""
