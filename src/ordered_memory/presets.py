@@ -118,35 +118,34 @@ LOGIC_PAPER = Experiment(
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
-        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.5
+        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.7
     ),
     classifier=ClassifierConfig(
         embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=10,
+        epochs=8,
         batch_size=128,
         seeking_batch_size=64,
-        balanced=0.4,
         short_length=14,
         random_steps=610,
         random_lean=30.0,
         start_steps=150,
         start_lean=40.0,
         pointer_steps=305,
-        turns_steps=2135,
-        write_every=1200,
-        renew=True,
+        rounds=2,
+        copy_steps=600,
+        turns_steps=1200,
         pointer_rate=2.0,
         sharpen=True,
         learning_rate=2e-3,
         beta1=0.9,
         weight_decay=0.1,
         schedule="cosine",
-        warmup=0.003,
+        warmup=0.02,
         dropout_from=0.4,
-        evaluate_every=3812,
+        evaluate_every=3000,
     ),
 )
 
@@ -250,9 +249,9 @@ _RIVALS: dict[str, dict[str, Any]] = {
         "start_steps": 0,
         "start_lean": 1.0,
         "pointer_steps": 0,
+        "rounds": 0,
+        "copy_steps": 0,
         "turns_steps": 0,
-        "write_every": 0,
-        "renew": False,
         "seeking_batch_size": 0,
         "balanced": 0.6,
         "batch_size": 64,

@@ -22,6 +22,8 @@ FORMER = {
     "written_draws": 0,
     "label_steps": 0,
     "searches": 1,
+    "write_every": 0,
+    "renew": False,
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
 
@@ -96,21 +98,23 @@ class TrainingConfig:
     """How far the random trees that the pointer starts from lean to the right."""
     pointer_steps: int = 0
     """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
+    rounds: int = 0
+    """How often trees are written down, as a hard pointer has them, for a new model to learn along: one that sought
+    trees has learned to get along with any of them, which it does not unlearn. All new models but the last learn along
+    them for a while (--copy-steps) and then seek better ones (--turns-steps). The last one learns along them to the
+    end: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
+    join, in the others. 0: no trees are written, and a first model is the only one. For ordered-memory."""
+    copy_steps: int = 0
+    """Steps in which each new model but the last learns along written trees, those of a sample of the training
+    examples, as the last one does. For ordered-memory."""
     turns_steps: int = 0
-    """Steps after these that take turns: with a soft pointer it alone learns, along trees that are drawn by its
-    weights all the rest, and along random trees too, so that phrases keep their meaning while trees are found. Later
-    steps have a soft pointer or a hard one, as --hard-share says: what learns from soft steps and what from hard ones
-    stays apart. For ordered-memory."""
+    """Steps that take turns: with a soft pointer it alone learns, and along trees that are drawn by its weights all
+    the rest. Each new model but the last has so many, after --copy-steps. Where no trees are written (--rounds 0) the
+    first model has them, and every third goes along random trees, so that phrases keep their meaning; later steps have
+    a soft pointer or a hard one, as --hard-share says, and what learns from soft steps and what from hard ones stays
+    apart. For ordered-memory."""
     turns_pointer: Literal["sampled", "hard"] = "sampled"
     """Along which trees the rest learns in the turns: drawn by the pointer's weights, or the likeliest."""
-    write_every: int = 0
-    """After the turns, write down the trees of all training examples, as a hard pointer has them, and learn along
-    these: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
-    join, in the others. They are written anew after so many steps, then after twice as many, and so on: the first trees
-    are the most uneven. 0: along the trees of the moment, and from labels alone. For ordered-memory."""
-    renew: bool = False
-    """Once the first trees are written down, let a new model learn along them: one that sought trees has learned to get
-    along with any of them, which it does not unlearn. They are not written anew then. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find
     trees sooner than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
@@ -174,8 +178,9 @@ class TrainingConfig:
             "random_steps",
             "start_steps",
             "pointer_steps",
+            "rounds",
+            "copy_steps",
             "turns_steps",
-            "write_every",
             "seeking_batch_size",
         ):
             require_not_negative(name, getattr(self, name))
@@ -186,8 +191,11 @@ class TrainingConfig:
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
         )
-        require(bool(self.turns_steps or not self.write_every), "write_every is set, and turns_steps is 0: set both")
-        require(bool(self.write_every or not self.renew), "renew is set, and write_every is 0: set both")
+        require(
+            (self.rounds > 1) == (self.copy_steps > 0),
+            f"rounds is {self.rounds} and copy_steps is {self.copy_steps}: with two rounds or more trees are copied",
+        )
+        require(self.rounds != 1 or not self.turns_steps, "turns_steps is set, and rounds is 1: no model takes turns")
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
@@ -198,7 +206,8 @@ class TrainingConfig:
     @property
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
-        return self.random_steps + self.start_steps + self.pointer_steps + self.turns_steps
+        first = self.random_steps + self.start_steps + self.pointer_steps
+        return first + (max(1, self.rounds - 1) * (self.copy_steps + self.turns_steps))
 
     @property
     def budget_seconds(self) -> float | None:

@@ -27,18 +27,12 @@ SLOW = ("universal-transformer", "gumbel-tree", "cooperative")
 """Systems that take hours on ListOps: one seed each."""
 OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
-LOGIC_OPTION_EPOCHS = 6
+LOGIC_OPTION_EPOCHS = 2
 """Of the runs that compare ways to find the trees of logical inference."""
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
-SPLIT_SCHEDULES = {
-    "A": {"epochs": 10, "balanced": 0.42},
-    "B": {"epochs": 14, "balanced": 0.44},
-    "C": {"epochs": 20, "balanced": 0.52},
-}
-"""Of Ordered Memory: where there are fewer pairs it takes as many steps to find the trees, which are more epochs."""
-FORMER_LOGIC_EPOCHS = 8
-"""Of the run that first learned pointer and cell apart."""
+SPLIT_EPOCHS = {"A": 8, "B": 12, "C": 20}
+"""Of Ordered Memory: about as many steps, where there are fewer pairs."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
 """Of the training set; of its examples those of at most 50 tokens are used."""
 SYSTEMS = {model: title for model, title in TITLES.items() if model != "ordered-memory"}
@@ -181,7 +175,7 @@ def logic_rows() -> list[Row]:
             _changed(
                 row.experiment,
                 data={"split": split},
-                training=SPLIT_SCHEDULES[split] if row.key == "ordered-memory" else {},
+                training={"epochs": SPLIT_EPOCHS[split]} if row.key == "ordered-memory" else {},
             ),
             group="splits",
         )
@@ -194,38 +188,22 @@ def logic_rows() -> list[Row]:
 
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
-    training = ours.training
-    # Labels are drawn evenly for as many steps as ever: while trees are sought, and as a new model begins.
-    evenly = training.balanced * training.epochs / LOGIC_OPTION_EPOCHS
-    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS, "balanced": evenly})
-    moving: dict[str, dict[str, Any]] = {"training": {"write_every": 0, "renew": False}}
-    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "write_every")
-    no_phases = {**dict.fromkeys((*none, "seeking_batch_size"), 0), "pointer_rate": 1.0, "renew": False}
+    shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
+    first_alone = {"rounds": 1, "copy_steps": 0, "turns_steps": 0}
+    unwritten = {"rounds": 0, "copy_steps": 0}
+    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "seeking_batch_size")
+    no_phases = {**dict.fromkeys(none, 0), **unwritten, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
+        "one-round": ("the trees of the first model, no turns", {"training": first_alone}),
+        "three-rounds": ("copied and sought twice", {"training": {"rounds": 3}}),
         "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
         "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
         "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),
-        "same-model": ("the model that sought the trees learns along them", {"training": {"renew": False}}),
-        "trees-of-the-moment": ("no trees written down: those of the moment", moving),
+        "trees-of-the-moment": ("no trees written down: those of the moment", {"training": unwritten}),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }
-    rows = [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
-    then = {
-        "write_every": 0,
-        "renew": False,
-        "epochs": FORMER_LOGIC_EPOCHS,
-        "batch_size": 64,
-        "seeking_batch_size": 0,
-        "optimiser": "adam",
-        "weight_decay": 0.0,
-        "sharpen": False,
-    }
-    former = _changed(
-        ours, encoder={"dropout": 0.1, "hard_share": 0.8}, training={**then, "balanced": 0.6, "evaluate_every": 953}
-    )
-    title = f"no trees written down, and late dropout in the cell, {FORMER_LOGIC_EPOCHS} epochs"
-    return [*rows, Row("hard-share-0.8-dropout", title, former, group="ablations")]
+    return [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]
 
 
 TABLES: dict[str, Callable[[], list[Row]]] = {"listops": listops_rows, "logic": logic_rows}

@@ -36,18 +36,21 @@ from ordered_memory.training.sharpening import SHARPENED, SHARPER, memories, sha
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
     IMITATES,
-    draw_short,
+    Phase,
+    Turn,
+    by_label,
+    draw,
     needs_pointer,
     next_turn,
+    phase_of,
+    phases,
     seed_of_new_model,
-    seeking_size,
     seeks_trees,
     short_examples,
     with_random_trees,
-    writes_trees,
 )
 from ordered_memory.training.word_vectors import prepare_vectors
-from ordered_memory.training.written import WrittenTrees
+from ordered_memory.training.written import SAMPLE, WrittenTrees
 from ordered_memory.vectors import WordVectors
 
 
@@ -151,19 +154,22 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        if self.config.random_steps or self.config.start_steps or self.config.turns_steps:
+        if any(turn.trees == "random" for phase in phases(self.config) for turn in phase.turns):
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
     @property
-    def steps_of_epochs(self) -> int:
-        return self.config.epochs * self.steps_per_epoch
-
-    @property
     def share_done(self) -> float:
-        """How far the schedule is: by the clock where there is a budget, else by steps."""
+        """How far the training is: by the clock where there is a budget, else by steps, those that seek trees and those
+        of the epochs after them."""
         if (budget := self.config.budget_seconds) is not None:
             return min(1.0, self.position.seconds / budget)
-        return min(1.0, self.position.step / self.steps_of_epochs)
+        return min(1.0, self.position.step / (self.config.seeking_steps + self.config.epochs * self.steps_per_epoch))
+
+    @property
+    def share_of_epochs(self) -> float:
+        """How much is done of what comes once trees are found."""
+        began = self.position.epochs_began
+        return 0.0 if seeks_trees(self.config, self.position.step) else (self.share_done - began) / (1 - began)
 
     def until_done(self, asked: list[int]) -> None:
         """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
@@ -209,13 +215,13 @@ class _Run:
         config, lengths = self.config, self.training_set.lengths
         if config.short_share:
             mix = config.short_share, config.short_length, config.short_epochs
-            behind = self.share_done * config.epochs if self.follows_the_clock else None
+            behind = self.share_of_epochs * config.epochs if self.follows_the_clock else None
             batches = mixed_batches(lengths, config.batch_size, config.seed, epoch, *mix, behind)
         elif config.balanced:
             batches = epoch_batches(lengths, config.batch_size, config.seed, epoch)
             left = config.balanced * config.epochs - epoch  # epochs
             if self.follows_the_clock:
-                left = float(self.share_done < config.balanced)
+                left = float(self.share_of_epochs < config.balanced)
             early = round(min(1.0, max(0.0, left)) * len(batches))
             batches = balanced_batches(batches, self.training_set.labels, config.seed, epoch, early)
         else:
@@ -228,56 +234,72 @@ class _Run:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
-        turn = next_turn(config, hard_share, position.step)
-        if writes_trees(config, position.step):
-            self.write_trees()  # which leaves dropout as in any training step: what follows says where there is none
-        rate = learning_rate(config, self.share_done, position.rate_scale)
+        turn, phase = next_turn(config, hard_share, position.step), phase_of(config, position.step)
+        if position.step == phase.begin:
+            position.epochs_began = self.share_done if phase.name == "last" else 0.0
+            if phase.renewed:
+                self.renew(phase)  # which leaves dropout as in any step: what follows says where there is none
+        rate = learning_rate(config, self.share_of_schedule(phase), position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
             # What would keep the cell from fitting too well keeps the pointer from finding trees at all.
-            spared = seeks_trees(config, position.step) or group["pointer"]
+            spared = (seeks_trees(config, position.step) and turn.trees != "written") or group["pointer"]
             group["weight_decay"] = 0.0 if spared else config.weight_decay
             if self.apart:  # what is held has no gradient, and its moments stay as they are
                 learns = turn.learns in ("all", "pointer" if group["pointer"] else "rest")
                 for parameter in group["params"]:
                     parameter.requires_grad_(learns)
-        if config.dropout_from or config.turns_steps:
+        if config.dropout_from or self.apart:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
         self.model.encoder.step_pointer = turn.trees if turn.trees in ("hard", "sampled") else "soft"
         self.model.encoder.imitates = turn in IMITATES
-        if config.seeking_batch_size and seeks_trees(config, position.step):
-            # Evenly over the batch: one that is sorted by length keeps all its lengths.
-            places = np.linspace(0, len(indices) - 1, min(seeking_size(config), len(indices)))
-            indices = indices[places.round().astype(np.int64)]
+        batch = self.training_set.batch(indices := self.examples_of(phase, turn, indices), self.model)
         if turn.trees == "random":
-            batch = self.training_set.batch(draw_short(self.short, config, position.step), self.model)
             lean = config.start_lean if turn.learns == "pointer" else config.random_lean
             batch = with_random_trees(batch, config, position.step, lean)
-        else:
-            batch = self.training_set.batch(indices, self.model)
         if turn.trees == "written":
             assert self.written is not None  # they were, before the first such step
             batch = self.written.show(batch, indices)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
-        position.step, position.batch = position.step + 1, position.batch + 1
+        position.step += 1
+        position.batch += phase.name == "last"
         if first is not None:
             position.training_loss, position.training_steps = (
                 position.training_loss + first,
                 position.training_steps + 1,
             )
 
-    def write_trees(self) -> None:
-        """The trees of the moment, of all training examples: later steps learn along them."""
-        count = len(self.training_set)
-        self.progress.tell(f"writing down the trees of {count:,} training examples")
-        self.written = WrittenTrees.of(self.model, self.training_set, self.measured(count))
-        if self.config.renew and self.position.step == self.config.seeking_steps:
-            self.progress.tell("a new model learns along them")
-            torch.manual_seed(seed_of_new_model(self.config))
-            self.model.load_state_dict(self.fresh().state_dict())
-            self.optimiser.state.clear()
+    def examples_of(self, phase: Phase, turn: Turn, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those that a step reads: its place in the epoch has these, and while trees are sought others are drawn, each
+        label as likely as any other, for rare ones tell as much of the trees as common ones."""
+        if phase.name == "last":
+            return indices
+        if turn.trees == "random":
+            return draw(self.short, self.config, self.position.step)
+        known = self.written.examples if phase.name == "copy" and self.written else np.arange(len(self.training_set))
+        return draw(by_label(self.training_set.labels, known), self.config, self.position.step)
+
+    def share_of_schedule(self, phase: Phase) -> float:
+        """How far that of the learning rate is. A first model, which seeks trees from nothing, has none but a warm-up;
+        each phase of the others has one of its own, and so have the epochs."""
+        if phase.end is None:
+            return self.share_of_epochs
+        share = phase.share(self.position.step)
+        return share if phase.name in ("copy", "turns") else min(share, self.config.warmup)
+
+    def renew(self, phase: Phase) -> None:
+        """Writes down the trees of the moment, for a new model to learn along them."""
+        examples = np.arange(len(self.training_set))
+        if phase.name == "copy":
+            generator = np.random.Generator(np.random.PCG64([self.config.seed, phase.renewed, 3]))
+            examples = np.sort(generator.permutation(examples)[:SAMPLE])
+        self.progress.tell(f"writing down the trees of {len(examples):,} training examples, for a new model")
+        self.written = WrittenTrees.of(self.model, self.training_set, examples, self.measured(len(examples)))
+        torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
+        self.model.load_state_dict(self.fresh().state_dict())
+        self.optimiser.state.clear()
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

@@ -60,6 +60,8 @@ class Position:
     """Evaluations without a rise since the learning rate was halved."""
     rate_scale: float = 1.0
     """What halving has left of the learning rate."""
+    epochs_began: float = 0.0
+    """How much of the training was done when trees were found and the epochs began."""
     skipped: int = 0
     """Steps not applied because the loss or the gradient was not finite."""
     training_loss: float = 0.0

@@ -7,6 +7,7 @@ never hear of them.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,28 +36,66 @@ IMITATES = (RANDOM_POINTER, WRITTEN)
 """Those in which the pointer learns from trees that it is shown."""
 
 
+PhaseName = Literal["random", "start", "pointer", "copy", "turns", "last"]
+
+
+class Phase(NamedTuple):
+    """Steps of one kind. All but the last seek trees."""
+
+    name: PhaseName
+    begin: int
+    end: int | None  # of the last: none
+    turns: tuple[Turn, ...]  # one after the other; of "copy" and "last": drawn by the encoder's share of hard steps
+    renewed: int = 0  # it begins with a new model, along trees that the one before it wrote: the how-manieth
+
+    def share(self, step: int) -> float:
+        """How much of it is done before a step."""
+        assert self.end is not None
+        return (step - self.begin) / (self.end - self.begin)
+
+
+@cache
+def phases(config: TrainingConfig) -> tuple[Phase, ...]:
+    """Of a run, in their order. It takes as many steps to find trees, however many examples there are."""
+    drawn, written = Turn(config.turns_pointer, "rest"), (WRITTEN_CELL, WRITTEN)
+    found: list[Phase] = []
+
+    def add(name: PhaseName, steps: int, *turns: Turn, new: int = 0) -> None:
+        begin = found[-1].end or 0 if found else 0
+        if steps:
+            found.append(Phase(name, begin, begin + steps, turns, new))
+
+    add("random", config.random_steps, RANDOM)
+    add("start", config.start_steps, RANDOM_POINTER)
+    add("pointer", config.pointer_steps, POINTER)
+    for number in range(1, config.rounds):
+        add("copy", config.copy_steps, *written, new=number)
+        add("turns", config.turns_steps, POINTER, drawn)
+    if config.rounds:
+        last = written
+    else:
+        add("turns", config.turns_steps, POINTER, drawn, RANDOM)
+        last = (CELL, POINTER) if config.turns_steps else (Turn("hard", "all"), TOGETHER)
+    return (*found, Phase("last", config.seeking_steps, None, last, config.rounds))
+
+
+def phase_of(config: TrainingConfig, step: int) -> Phase:
+    """The phase that a step is of."""
+    return next(phase for phase in phases(config) if phase.end is None or step < phase.end)
+
+
 def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
-    """The turn of a step. It takes as many steps to find trees, however many examples there are."""
-    for steps, turns in (
-        (config.random_steps, (RANDOM,)),
-        (config.start_steps, (RANDOM_POINTER,)),
-        (config.pointer_steps, (POINTER,)),
-        (config.turns_steps, (POINTER, Turn(config.turns_pointer, "rest"), RANDOM)),
-    ):
-        if step < steps:
-            return turns[step % len(turns)]
-        step -= steps
-    hard = hard_share > 0 and float(torch.rand(())) < hard_share
-    if config.write_every:
-        return WRITTEN_CELL if hard else WRITTEN
-    if config.turns_steps:
-        return CELL if hard else POINTER
-    return Turn("hard", "all") if hard else TOGETHER
+    """The turn of a step."""
+    phase = phase_of(config, step)
+    if phase.name in ("copy", "last"):
+        hard, other = phase.turns
+        return hard if hard_share > 0 and float(torch.rand(())) < hard_share else other
+    return phase.turns[(step - phase.begin) % len(phase.turns)]
 
 
-def seed_of_new_model(config: TrainingConfig) -> int:
+def seed_of_new_model(config: TrainingConfig, number: int) -> int:
     """Of the weights from which a new model learns along the trees that another one, of the run's own seed, found."""
-    return int(np.random.PCG64([config.seed, 1, 2]).random_raw()) >> 1  # a positive number of 64 bits
+    return int(np.random.PCG64([config.seed, number, 2]).random_raw()) >> 1  # a positive number of 64 bits
 
 
 def seeks_trees(config: TrainingConfig, step: int) -> bool:
@@ -64,32 +103,26 @@ def seeks_trees(config: TrainingConfig, step: int) -> bool:
     return step < config.seeking_steps
 
 
-def writes_trees(config: TrainingConfig, step: int) -> bool:
-    """Whether the trees of all examples are written down before this step."""
-    since = step - config.seeking_steps
-    if not config.write_every or since < 0 or since % config.write_every:
-        return False
-    if config.renew:  # by the model that sought them: those of a new one are at first its mistakes
-        return since == 0
-    intervals = since // config.write_every + 1
-    return intervals & (intervals - 1) == 0  # after one, and then after two more, four more, ...
-
-
 def seeking_size(config: TrainingConfig) -> int:
     """Examples in a step that seeks trees."""
     return min(config.seeking_batch_size or config.batch_size, config.batch_size)
 
 
+def size_of_step(config: TrainingConfig, phase: Phase) -> int:
+    """Examples in a step of a phase, if it is full."""
+    return config.batch_size if phase.name in ("copy", "last") else seeking_size(config)
+
+
 def examples_read(config: TrainingConfig, steps: int) -> int:
     """How many the first steps have read, if every batch was full."""
-    less = config.batch_size - seeking_size(config)
-    return steps * config.batch_size - min(steps, config.seeking_steps) * less
+    done = ((min(steps, phase.end or steps) - phase.begin, phase) for phase in phases(config))
+    return sum(count * size_of_step(config, phase) for count, phase in done if count > 0)
 
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    phases = ("random_steps", "start_steps", "pointer_steps", "turns_steps")
-    settings = {name: getattr(config, name) > 0 for name in phases}
+    names = ("random_steps", "start_steps", "pointer_steps", "rounds", "turns_steps")
+    settings = {name: getattr(config, name) > 0 for name in names}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
 
@@ -98,16 +131,22 @@ def short_examples(
     lengths: NDArray[np.int64], labels: NDArray[np.int64], config: TrainingConfig
 ) -> list[NDArray[np.int64]]:
     """Those that steps with random trees draw from, by label."""
-    short = lengths <= config.short_length
-    kinds = [np.flatnonzero(short & (labels == label)) for label in np.unique(labels[short])]
-    if not kinds:
+    short = by_label(labels, np.flatnonzero(lengths <= config.short_length))
+    if not short:
         raise InputError(f"short_length is {config.short_length}, and no training example is that short")
-    return kinds
+    return short
 
 
-def draw_short(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step: int) -> NDArray[np.int64]:
+def by_label(labels: NDArray[np.int64], examples: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The examples of each label, apart."""
+    chosen = labels[examples]
+    return [examples[chosen == label] for label in np.unique(chosen)]
+
+
+def draw(kinds: Sequence[NDArray[np.int64]], config: TrainingConfig, step: int) -> NDArray[np.int64]:
     """A batch of them, each label as likely as any other. It depends on seed and step only."""
-    return drawn_evenly(kinds, seeking_size(config), np.random.Generator(np.random.PCG64([config.seed, step, 0])))
+    generator = np.random.Generator(np.random.PCG64([config.seed, step, 0]))
+    return drawn_evenly(kinds, size_of_step(config, phase_of(config, step)), generator)
 
 
 def with_random_trees(batch: Batch, config: TrainingConfig, step: int, lean: float) -> Batch:

@@ -18,22 +18,28 @@ from ordered_memory.errors import InputError
 from ordered_memory.training.batching import Dataset, evaluation_batches
 from ordered_memory.trees import Spans
 
+SAMPLE = 20_000
+"""Training examples whose trees a model copies before it seeks better ones: enough, and soon written."""
+
 
 @dataclass(frozen=True)
 class WrittenTrees:
-    """The nodes of every sentence of a dataset, all in one array: first those of example 0, sentence by sentence."""
+    """The nodes of every sentence of some examples, all in one array, example by example."""
 
+    examples: NDArray[np.int64]  # which of the dataset's, ascending
     nodes: NDArray[np.int32]  # (nodes of all sentences, 2)
     ends: NDArray[np.int64]  # (sentences of all examples,): where the nodes of each end
     sentences: int  # of an example
 
     @classmethod
     @torch.inference_mode()
-    def of(cls, model: Classifier, dataset: Dataset, progress: Callable[[int], None]) -> "WrittenTrees":
+    def of(
+        cls, model: Classifier, dataset: Dataset, examples: NDArray[np.int64], progress: Callable[[int], None]
+    ) -> "WrittenTrees":
         """Those that the model's pointer gives, a hard one; `progress` is told how many more examples are done."""
         training = model.training
         model.eval()
-        rows = [row for example in dataset.rows for row in example]
+        rows = [row for example in examples for row in dataset.rows[example]]
         # Many sentences stand in several examples: each different one is read once.
         numbers: dict[bytes, int] = {}
         which = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
@@ -45,16 +51,18 @@ class WrittenTrees:
             for index, nodes in zip(indices, trees, strict=True):
                 found[index] = nodes
             done += len(indices)
-            examples = len(dataset) * done // len(different)
-            progress(examples - told)
-            told = examples
+            finished = len(examples) * done // len(different)
+            progress(finished - told)
+            told = finished
         model.train(training)
         spans = [found[number] for number in which]
-        return cls(np.concatenate(spans, dtype=np.int32), np.cumsum(list(map(len, spans))), model.sentences)
+        nodes, ends = np.concatenate(spans, dtype=np.int32), np.cumsum(list(map(len, spans)))
+        return cls(examples, nodes, ends, model.sentences)
 
     def show(self, batch: Batch, indices: NDArray[np.int64]) -> Batch:
-        """The batch of these examples with its trees."""
-        numbers = [index * self.sentences + sentence for sentence in range(self.sentences) for index in indices]
+        """The batch of these examples, which are among those that have trees, with its trees."""
+        places = np.searchsorted(self.examples, indices)
+        numbers = [place * self.sentences + sentence for sentence in range(self.sentences) for place in places]
         return batch._replace(trees=[self._of(number) for number in numbers])
 
     def _of(self, number: int) -> Spans:
@@ -63,18 +71,22 @@ class WrittenTrees:
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
-        return {"nodes": torch.from_numpy(self.nodes), "ends": torch.from_numpy(self.ends)}
+        arrays = {"examples": self.examples, "nodes": self.nodes, "ends": self.ends}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], dataset: Dataset, sentences: int) -> "WrittenTrees":
         """What `tensors` gave, if it fits the dataset."""
         try:
-            nodes, ends = tensors["nodes"].numpy().copy(), tensors["ends"].numpy().copy()
+            examples, nodes, ends = (tensors[name].numpy().copy() for name in ("examples", "nodes", "ends"))
         except KeyError as error:
             raise InputError(f"the written trees have no {error}") from None
-        lengths = [len(sentence) for row in dataset.rows for sentence in row]
-        if nodes.shape != (sum(lengths) - len(lengths), 2) or not np.array_equal(
-            ends, np.cumsum(lengths) - np.arange(1, len(lengths) + 1)
+        known = np.issubdtype(examples.dtype, np.integer) and np.isin(examples, np.arange(len(dataset))).all()
+        lengths = [len(sentence) for example in examples for sentence in dataset.rows[example]] if known else []
+        if (
+            not known
+            or nodes.shape != (sum(lengths) - len(lengths), 2)
+            or not np.array_equal(ends, np.cumsum(lengths) - np.arange(1, len(lengths) + 1))
         ):
             raise InputError("the written trees are not those of this training set")
-        return cls(nodes, ends, sentences)
+        return cls(examples, nodes, ends, sentences)
