@@ -102,19 +102,16 @@ LOGIC_PAPER = Experiment(
 
 # What takes long is to find the trees: a pointer and a cell that know nothing settle on a blur, or on trees that join
 # an operator now with its left and now with its right argument. So they learn apart. Short pairs along random trees
-# teach the cell what phrases mean, in seconds; then the pointer learns from soft steps, and the cell along trees that
-# are drawn by its weights, with random trees of short pairs between until trees are found. These lean to the right, and
-# the pointer starts from such: then an operator is known with its right argument first, as the brackets have it.
-# Without that runs joined it with the left one, which works as well, or mixed both, which does not. A cell that learned
-# along the likeliest trees alone told the pointer nothing of its mistakes: it had learned them by heart. Once trees are
-# found they are written down, and a new model learns along them: the cell that sought them gets along with any tree,
-# by whatever a sub-tree holds, and in trials never became as good as a new one along the same trees, on forms it had
-# not seen above all. Half of the steps teach the cell alone, at a fraction of the cost of a soft step; in the others
-# the pointer imitates the trees, and the cell learns to keep what it has to see. The trees are uneven, the same phrase
-# has many shapes, and a pointer that learns from all of them gives the commonest to most. What the cell then lacks is
-# restraint: in trials along the same trees weight decay took it further, on pairs of more operations, than dropout in
-# it did. Embeddings as small as the paper's move too far with every step, and while trees are sought labels drawn
-# evenly (half of all pairs are independent) tell more.
+# teach the cell what phrases mean, in seconds; then the pointer learns beside it. Random trees lean to the right, and
+# the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. A new
+# model copies the trees that come of it, for the first one gets along with any tree and, in turns, went on to mixtures;
+# then the pointer learns from soft steps, and the cell along trees that are drawn by its weights. A cell that learned
+# along the likeliest trees told the pointer nothing of its mistakes: it had learned them by heart. The trees found so
+# are those of all pairs nearly everywhere, and a last model learns along them. Most of its steps teach the cell alone,
+# at a fraction of the cost of a soft step; in the others the pointer imitates the trees, and the cell learns to keep
+# what it has to see. What the cell then lacks is restraint: in trials along the same trees weight decay took it
+# further, on pairs of more operations, than dropout in it did. Embeddings as small as the paper's move too far with
+# every step.
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(

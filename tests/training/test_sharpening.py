@@ -1,6 +1,7 @@
 """A pointer is sharpened at the end, as far as the validation set likes it, once."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -92,9 +93,9 @@ def test_a_pointer_that_found_no_trees_yet_is_left_as_it_is_and_told(tmp_path):
         def tell(self, text: str) -> None:
             told.append(text)
 
-    result = train(tiny(sharpen=True, turns_steps=20), tmp_path / "run", Told())
+    result = train(tiny(sharpen=True, turns_steps=1_000_000, budget="1s"), tmp_path / "run", Told())
     assert result["sharpened"] is None
-    assert any(text.startswith("it ended after 12 steps, while trees were still sought") for text in told)
+    assert any(re.match("it ended after [0-9,]+ steps, while trees were still sought", text) for text in told)
 
 
 def test_a_model_without_a_pointer_is_refused_and_leaves_no_folder(tmp_path):

@@ -21,22 +21,29 @@ from ordered_memory.training.turns import (
     RANDOM,
     RANDOM_POINTER,
     TOGETHER,
+    WRITTEN,
+    WRITTEN_CELL,
     Turn,
-    draw_short,
+    by_label,
+    draw,
     examples_read,
     next_turn,
+    phase_of,
+    phases,
     short_examples,
     with_random_trees,
 )
 from tests.training import Listener, everything_that_lasts, stopping_after, tiny
 
-# Twelve steps: two along random trees, one in which the pointer learns them, three of the pointer alone, three of each
-# kind in turn, three apart.
+# Nine steps that seek trees: two along random trees, one in which the pointer learns them, three of the pointer alone,
+# three of each kind in turn. Four steps come after them, an epoch.
 PHASES = {"random_steps": 2, "start_steps": 1, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
+# The same with trees that are written twice, after six steps and after four more, which copy them and take turns.
+ROUNDS = {**PHASES, "rounds": 2, "copy_steps": 2, "turns_steps": 2}
 
 
 def apart(hard_share: float = 0.5, **training: float) -> Experiment:
-    experiment = tiny(**{**PHASES, **training})
+    experiment = tiny(**{**PHASES, "epochs": 1, **training})
     encoder = OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2, hard_share=hard_share)
     return Experiment(**{**vars(experiment), "encoder": encoder})
 
@@ -45,14 +52,38 @@ class TestNextTurn:
     def test_the_phases_in_their_order(self):
         config = TrainingConfig(**PHASES)
         turns = [next_turn(config, 0.0, step) for step in range(12)]
-        assert (
-            turns
-            == [RANDOM] * 2
-            + [RANDOM_POINTER]
-            + [POINTER] * 3
-            + [POINTER, Turn("sampled", "rest"), RANDOM]
-            + [POINTER] * 3
-        )
+        first = [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3
+        assert turns == [*first, POINTER, Turn("sampled", "rest"), RANDOM, *[POINTER] * 3]
+
+    def test_in_rounds_trees_are_copied_before_the_turns_which_need_no_random_ones(self):
+        config = TrainingConfig(**{**ROUNDS, "rounds": 3, "turns_steps": 3})
+        turns = [next_turn(config, 0.0, step) for step in range(20)]
+        first = [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3
+        again = [WRITTEN, WRITTEN, POINTER, Turn("sampled", "rest"), POINTER]
+        assert turns == first + 2 * again + [WRITTEN] * 4
+        assert config.seeking_steps == 16
+        assert [(phase.name, phase.begin, phase.renewed) for phase in phases(config)] == [
+            ("random", 0, 0),
+            ("start", 2, 0),
+            ("pointer", 3, 0),
+            ("copy", 6, 1),
+            ("turns", 8, 0),
+            ("copy", 11, 2),
+            ("turns", 13, 0),
+            ("last", 16, 3),
+        ]
+
+    def test_one_round_has_the_first_model_s_trees(self):
+        config = TrainingConfig(**{**PHASES, "turns_steps": 0}, rounds=1)
+        assert [(phase.name, phase.renewed) for phase in phases(config)][2:] == [("pointer", 0), ("last", 1)]
+
+    def test_along_written_trees_the_share_of_hard_steps_is_the_cell_s_alone(self):
+        torch.manual_seed(0)
+        config = TrainingConfig(**{**ROUNDS, "copy_steps": 1000})
+        for first in (6, 2000):
+            turns = Counter(next_turn(config, 0.7, step) for step in range(first, first + 1000))
+            assert set(turns) == {WRITTEN_CELL, WRITTEN}
+            assert turns[WRITTEN_CELL] == pytest.approx(700, abs=50)
 
     def test_the_turns_may_take_the_likeliest_trees(self):
         config = TrainingConfig(**PHASES, turns_pointer="hard")
@@ -79,17 +110,20 @@ class TestShortExamples:
     def test_labels_come_alike_and_all_are_short(self):
         lengths = np.where(np.arange(1000) % 2 == 0, 3, 9)
         config = TrainingConfig(short_length=4, batch_size=600)
-        drawn = draw_short(short_examples(lengths, self.LABELS, config), config, step=5)
+        drawn = draw(short_examples(lengths, self.LABELS, config), config, step=5)
         assert (lengths[drawn] == 3).all()
         assert [np.mean(self.LABELS[drawn] == label) for label in range(3)] == pytest.approx([1 / 3] * 3, abs=0.07)
 
     def test_seed_and_step_fix_them(self):
         kinds = [np.arange(100)]
         draws = [
-            draw_short(kinds, TrainingConfig(seed=seed), step).tolist()
-            for seed, step in ((0, 0), (0, 0), (1, 0), (0, 1))
+            draw(kinds, TrainingConfig(seed=seed), step).tolist() for seed, step in ((0, 0), (0, 0), (1, 0), (0, 1))
         ]
         assert [draws[0] == draw for draw in draws] == [True, True, False, False]
+
+    def test_labels_apart(self):
+        found = by_label(self.LABELS, np.array([0, 5, 950, 999, 998]))
+        assert [part.tolist() for part in found] == [[0, 5], [950], [999, 998]]
 
     def test_there_must_be_some(self):
         with pytest.raises(InputError, match="short_length is 4, and no training example is that short"):
@@ -129,9 +163,9 @@ class TestTraining:
         train(apart(hard_share=0.0, beta1=0.9), tmp_path / "run", Listener(after_step))
         pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
         # With momentum too: what is held does not move by what it learned before.
-        assert pointer == [False] + [True] * 4 + [True, False, False] + [True] * 3
-        assert rest == [True] + [False] * 4 + [False, True, True] + [False] * 3
-        assert pointers == ["soft"] * 7 + ["sampled"] + ["soft"] * 4
+        assert pointer == [False] + [True] * 4 + [True, False, False] + [True] * 4
+        assert rest == [True] + [False] * 4 + [False, True, True] + [False] * 4
+        assert pointers == ["soft"] * 7 + ["sampled"] + ["soft"] * 5
 
     def test_what_each_step_reads(self, tmp_path, monkeypatch):
         seen, losses = [], loop.Classifier.losses
@@ -141,7 +175,7 @@ class TestTraining:
         )
         train(apart(), tmp_path / "run", Silent())
         random = [batch.trees is not None for batch in seen]
-        assert random == [True] * 3 + [False] * 5 + [True] + [False] * 3
+        assert random == [True] * 3 + [False] * 5 + [True] + [False] * 4
         assert [int(batch.lengths.max()) <= 4 for batch in seen if batch.trees is not None] == [True] * 4
         assert max(int(batch.lengths.max()) for batch in seen if batch.trees is None) > 4
 
@@ -149,14 +183,23 @@ class TestTraining:
         rates = []
         listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
         train(apart(schedule="constant", pointer_rate=3.0), tmp_path / "run", listener)
-        assert [rate[True] for rate in rates] == pytest.approx([0.03] * 12)
-        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 12)
+        assert [rate[True] for rate in rates] == pytest.approx([0.03] * 13)
+        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 13)
+
+    def test_schedules_of_the_rate(self, tmp_path, made):
+        """None for the first model but a warm-up; a whole one for each phase after it, and for the epochs."""
+        rates = []
+        listener = Listener(lambda _: rates.append(made.optimiser.param_groups[0]["lr"] / 0.01))
+        settings = {**ROUNDS, "pointer_steps": 4, "copy_steps": 4, "turns_steps": 4, "schedule": "cosine"}
+        train(apart(warmup=0.25, **settings), tmp_path / "run", listener)
+        falls = [0.0, 1.0, 0.75, 0.25]
+        assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *falls, *falls, *falls])
 
     def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, made):
         active = []
         listener = Listener(lambda _: active.append(made.model.input_dropout.training))
         train(apart(hard_share=0.0), tmp_path / "run", listener)
-        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 3
+        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 4
 
     def test_dropout_that_is_still_to_come_does_not_begin_where_trees_are_written(self, tmp_path, monkeypatch):
         active, update = [], loop.update
@@ -166,8 +209,8 @@ class TestTraining:
             return update(model, optimiser, batch, clip)
 
         monkeypatch.setattr(loop, "update", watched)
-        train(apart(hard_share=0.0, write_every=2, dropout_from=0.99), tmp_path / "run", Silent())
-        assert active == [False] * 12
+        train(apart(hard_share=0.0, **ROUNDS, dropout_from=0.99), tmp_path / "run", Silent())
+        assert active == [False] * 14
 
     @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
@@ -190,6 +233,11 @@ class TestSettings:
         ("settings", "message"),
         [
             ({"turns_steps": -1}, "turns_steps is -1, and must be at least 0"),
+            ({"rounds": -1}, "rounds is -1, and must be at least 0"),
+            ({"rounds": 2}, "rounds is 2 and copy_steps is 0: with two rounds or more trees are copied"),
+            ({"rounds": 1, "copy_steps": 5}, "rounds is 1 and copy_steps is 5"),
+            ({"rounds": 1, "turns_steps": 5}, "turns_steps is set, and rounds is 1: no model takes turns"),
+            ({"seeking_batch_size": 5}, "seeking_batch_size is set, and there are no steps that seek trees"),
             ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
             ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),
             ({"balanced": 0.5, "short_share": 0.5}, "balanced and short_share both choose"),
@@ -212,6 +260,8 @@ def test_examples_that_steps_have_read():
     config = TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=2)
     assert [examples_read(config, steps) for steps in (0, 4, 9, 11)] == [0, 8, 18, 34]
     assert examples_read(TrainingConfig(**PHASES, batch_size=8), 11) == 88
+    rounds = TrainingConfig(**ROUNDS, batch_size=8, seeking_batch_size=2)  # those that copy are whole
+    assert [examples_read(rounds, steps) for steps in (6, 7, 8, 10, 11)] == [12, 20, 28, 32, 40]
 
 
 def test_smaller_batches_while_trees_are_sought(tmp_path, monkeypatch):
@@ -227,7 +277,24 @@ def test_smaller_batches_while_trees_are_sought(tmp_path, monkeypatch):
     assert max(sizes[9:]) == 5
 
 
+def test_examples_are_drawn_while_trees_are_sought_and_the_epochs_come_whole_after_that(tmp_path, monkeypatch):
+    read, batch = [], loop.Dataset.batch
+
+    def watched(self, indices, model):
+        if model.training:
+            read.append(indices.tolist())
+        return batch(self, indices, model)
+
+    monkeypatch.setattr(loop.Dataset, "batch", watched)
+    train(apart(batch_size=5, turns_steps=60), tmp_path / "run", Silent())
+    soft = [indices for step, indices in enumerate(read[:66]) if step >= 6 and step % 3 != 2]
+    assert len(soft) == 40
+    assert all(len(indices) == 5 for indices in soft)
+    assert sorted(place for indices in read[66:] for place in indices) == list(range(20))
+
+
 def test_no_larger_ones():
     config = TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=9)
     assert examples_read(config, 11) == 88
-    assert len(draw_short([np.arange(100)], config, step=0)) == 8
+    assert len(draw([np.arange(100)], config, step=0)) == 8
+    assert phase_of(config, 100).name == "last"

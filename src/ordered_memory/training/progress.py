@@ -68,6 +68,8 @@ class Live:
     def start(self, experiment: Experiment, steps_per_epoch: int, position: Position, share: float) -> None:
         config = experiment.training
         goal = f"for {config.budget}" if config.budget else f"{config.epochs} epochs of {steps_per_epoch} steps"
+        if config.seeking_steps:
+            goal = f"{config.seeking_steps:,} steps that seek trees, then {goal}"
         again = f", from step {position.step}" if position.step else ""
         self.console.print(
             f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True
