@@ -104,6 +104,13 @@ class TestTrain:
         assert f"{path}: {message}" in error
         assert not (tmp_path / "out").exists()
 
+    def test_a_setting_that_the_model_has_no_use_for_is_told_by_its_flag(self, tmp_path, capsys):
+        out = tmp_path / "out"
+        for flags in (["--sharpen"], ["--rounds", "1"], ["--pointer-rate", "2"]):
+            error = error_of(capsys, "train", "listops", "--model", "lstm", *TINY, *flags, "--out", str(out))
+            assert f"{flags[0]} is set, and lstm has no pointer: leave it as it is" in error
+            assert not out.exists()
+
     def test_a_folder_that_cannot_be_made(self, tmp_path, capsys):
         (tmp_path / "file").write_text("")
         error = error_of(capsys, "train", "listops", "--out", str(tmp_path / "file" / "run"), *TINY)

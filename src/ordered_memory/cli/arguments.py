@@ -67,14 +67,20 @@ def peek(argv: Sequence[str], flag: str) -> str | None:
 
 def parse_arguments(kind: type[Arguments], argv: Sequence[str], verb: str, description: str | None) -> Arguments:
     """The arguments of a verb. What tyro cannot parse it tells itself, with code 2."""
-    try:
+    with naming_flags(argv):
         return tyro.cli(kind, args=list(argv), prog=f"om {verb}", description=description)
+
+
+@contextmanager
+def naming_flags(argv: Sequence[str]) -> Iterator[None]:
+    """Errors tell of settings: where one was typed as a flag, it is told as that."""
+    try:
+        yield
     except InputError as error:
         raise InputError(_with_flags(str(error), argv)) from None
 
 
 def _with_flags(message: str, argv: Sequence[str]) -> str:
-    """A config tells of its fields: where one was typed as a flag, it is told as that."""
     for flag in (word.partition("=")[0] for word in argv if word.startswith("--")):
         field = flag[2:].rpartition(".")[2].replace("-", "_")
         message = re.sub(rf"(?<![\w-]){re.escape(field)}(?= is |: | and )", flag, message, count=1)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ordered_memory import atomic
-from ordered_memory.cli.arguments import Flat, data_in, help_text, parse_arguments, peek, use_threads
+from ordered_memory.cli.arguments import Flat, data_in, help_text, naming_flags, parse_arguments, peek, use_threads
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, Experiment, TrainingConfig
 from ordered_memory.errors import InputError
 from ordered_memory.presets import GOLD_TREES, PRESETS, preset
@@ -28,7 +28,7 @@ TASK_HELP = "The task to learn; each has flags of its own. files is your own dat
 def train(argv: Sequence[str]) -> int:
     """Train a model on a task; the best one on validation data is kept and measured on test data."""
     arguments = _train_arguments(argv)
-    with data_in(arguments.data_dir):
+    with data_in(arguments.data_dir), naming_flags(argv):
         return _train(arguments, argv)
 
 
