@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ordered_memory.cli import main
-from tests.cli.conftest import TINY, error_of
+from tests.cli.conftest import SMALL, TINY, error_of
 
 
 class TestTrain:
@@ -107,7 +107,7 @@ class TestTrain:
     def test_a_setting_that_the_model_has_no_use_for_is_told_by_its_flag(self, tmp_path, capsys):
         out = tmp_path / "out"
         for flags in (["--sharpen"], ["--rounds", "1"], ["--pointer-rate", "2"]):
-            error = error_of(capsys, "train", "listops", "--model", "lstm", *TINY, *flags, "--out", str(out))
+            error = error_of(capsys, "train", "listops", "--model", "lstm", *SMALL.split(), *flags, "--out", str(out))
             assert f"{flags[0]} is set, and lstm has no pointer: leave it as it is" in error
             assert not out.exists()
 
