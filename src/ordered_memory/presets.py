@@ -122,7 +122,7 @@ LOGIC = dataclasses.replace(
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=8,
+        epochs=10,
         batch_size=128,
         seeking_batch_size=64,
         short_length=14,

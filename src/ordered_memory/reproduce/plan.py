@@ -31,8 +31,8 @@ LOGIC_OPTION_EPOCHS = 2
 """Of the runs that compare ways to find the trees of logical inference."""
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
-SPLIT_EPOCHS = {"A": 8, "B": 12, "C": 20}
-"""Of Ordered Memory: about as many steps, where there are fewer pairs."""
+SPLIT_EPOCHS = {"A": 10, "B": 15, "C": 20}
+"""Of Ordered Memory: more where there are fewer pairs."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
 """Of the training set; of its examples those of at most 50 tokens are used."""
 SYSTEMS = {model: title for model, title in TITLES.items() if model != "ordered-memory"}
