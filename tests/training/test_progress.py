@@ -65,6 +65,17 @@ class TestPlain:
         output = told(terminal=False, experiment=experiment, first=Position(step=70))
         assert output.startswith("training ordered-memory on listops, for 5m, from step 70\n")
 
+    @pytest.mark.parametrize(
+        ("budget", "goal"),
+        [
+            (None, "1,200 steps that seek trees, then 50 epochs of 100 steps"),
+            ("5m", "for 5m, with first 1,200 steps that seek trees"),
+        ],
+    )
+    def test_steps_that_seek_trees_come_first(self, budget, goal):
+        experiment = Experiment(training=TrainingConfig(budget=budget, turns_steps=1200))
+        assert told(False, experiment=experiment).startswith(f"training ordered-memory on listops, {goal}\n")
+
     def test_measuring_is_told_at_intervals(self):
         text = StringIO()
         live = Live(Console(file=text), interval=0.0)

@@ -69,7 +69,8 @@ class Live:
         config = experiment.training
         goal = f"for {config.budget}" if config.budget else f"{config.epochs} epochs of {steps_per_epoch} steps"
         if config.seeking_steps:
-            goal = f"{config.seeking_steps:,} steps that seek trees, then {goal}"
+            seeking = f"{config.seeking_steps:,} steps that seek trees"
+            goal = f"{goal}, with first {seeking}" if config.budget else f"{seeking}, then {goal}"
         again = f", from step {position.step}" if position.step else ""
         self.console.print(
             f"training {experiment.model} on {experiment.task}, {goal}{again}", highlight=False, soft_wrap=True
