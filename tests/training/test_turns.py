@@ -74,8 +74,14 @@ class TestNextTurn:
         ]
 
     def test_one_round_has_the_first_model_s_trees(self):
-        config = TrainingConfig(**{**PHASES, "turns_steps": 0}, rounds=1)
+        config = TrainingConfig(**{**ROUNDS, "rounds": 1})
         assert [(phase.name, phase.renewed) for phase in phases(config)][2:] == [("pointer", 0), ("last", 1)]
+        assert config.seeking_steps == phases(config)[-1].begin == 6
+
+    def test_no_round_leaves_the_turns_to_the_first_model(self):
+        config = TrainingConfig(**{**ROUNDS, "rounds": 0})
+        assert [phase.name for phase in phases(config)][2:] == ["pointer", "turns", "last"]
+        assert config.seeking_steps == phases(config)[-1].begin == 8
 
     def test_along_written_trees_the_share_of_hard_steps_is_the_cell_s_alone(self):
         torch.manual_seed(0)
@@ -234,9 +240,7 @@ class TestSettings:
         [
             ({"turns_steps": -1}, "turns_steps is -1, and must be at least 0"),
             ({"rounds": -1}, "rounds is -1, and must be at least 0"),
-            ({"rounds": 2}, "rounds is 2 and copy_steps is 0: with two rounds or more trees are copied"),
-            ({"rounds": 1, "copy_steps": 5}, "rounds is 1 and copy_steps is 5"),
-            ({"rounds": 1, "turns_steps": 5}, "turns_steps is set, and rounds is 1: no model takes turns"),
+            ({"rounds": 2}, "copy_steps is 0, and with rounds at 2 new models have to copy trees: set it"),
             ({"seeking_batch_size": 5}, "seeking_batch_size is set, and there are no steps that seek trees"),
             ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
             ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),

@@ -1,5 +1,7 @@
 """Trees that are written down: which they are, which steps learn along them, and that a kill does not change them."""
 
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from ordered_memory.training.batching import Dataset
 from ordered_memory.training.loop import Interrupted, make_classifier, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.written import WrittenTrees
-from tests.training import everything_that_lasts, stopping_after, tiny
+from tests.training import everything_that_lasts, last_position, stopping_after, tiny
 from tests.training.test_turns import ROUNDS, apart
 
 
@@ -176,6 +178,23 @@ class TestTraining:
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
         assert (tmp_path / "whole" / "last" / "trees.safetensors").exists()
+
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_a_stop_while_they_are_written_is_heeded_at_once(self, tmp_path, times):
+        class Stopping(Silent):
+            def measured(self, done: int, total: int) -> None:  # noqa: ARG002
+                nonlocal told
+                told += 1
+                if told == times:
+                    signal.raise_signal(signal.SIGTERM)
+
+        experiment, told = apart(**ROUNDS, beta1=0.9), 0
+        train(experiment, tmp_path / "whole", Silent())
+        with pytest.raises(Interrupted):
+            train(experiment, tmp_path / "resumed", Stopping())
+        assert last_position(tmp_path / "resumed")["step"] == (6 if times == 1 else 10)
+        train(experiment, tmp_path / "resumed", Silent(), resume=True)
+        assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 
     def test_a_file_of_trees_that_does_not_fit_is_named(self, tmp_path):
         with pytest.raises(Interrupted):

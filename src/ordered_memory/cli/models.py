@@ -167,7 +167,13 @@ def _example(task: Task, texts: Sequence[str]) -> Example:
         raise InputError(
             f"the model reads {wanted} at a time, and here {'is' if len(texts) == 1 else 'are'} {len(texts)}"
         )
-    tokens, trees = zip(*map(task.sentence, texts), strict=True)
+    sentences = []
+    for place, text in enumerate(texts, 1):
+        try:
+            sentences.append(task.sentence(text))
+        except InputError as error:
+            raise InputError(f"text {place}: {error}" if len(texts) > 1 else str(error)) from None
+    tokens, trees = zip(*sentences, strict=True)
     return Example(tokens, "", None if None in trees else trees)
 
 

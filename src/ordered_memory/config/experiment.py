@@ -103,10 +103,11 @@ class TrainingConfig:
     trees has learned to get along with any of them, which it does not unlearn. All new models but the last learn along
     them for a while (--copy-steps) and then seek better ones (--turns-steps). The last one learns along them to the
     end: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
-    join, in the others. 0: no trees are written, and a first model is the only one. For ordered-memory."""
+    join, in the others. 1: the first model's trees, and neither copies nor turns. 0: no trees are written, and the
+    first model is the only one. For ordered-memory."""
     copy_steps: int = 0
     """Steps in which each new model but the last learns along written trees, those of a sample of the training
-    examples, as the last one does. For ordered-memory."""
+    examples, as the last one does. They need two --rounds or more. For ordered-memory."""
     turns_steps: int = 0
     """Steps that take turns: with a soft pointer it alone learns, and along trees that are drawn by its weights all
     the rest. Each new model but the last has so many, after --copy-steps. Where no trees are written (--rounds 0) the
@@ -192,10 +193,9 @@ class TrainingConfig:
             "balanced and short_share both choose the examples: set one of them to 0",
         )
         require(
-            (self.rounds > 1) == (self.copy_steps > 0),
-            f"rounds is {self.rounds} and copy_steps is {self.copy_steps}: with two rounds or more trees are copied",
+            self.copy_steps > 0 or self.rounds < 2,
+            f"copy_steps is {self.copy_steps}, and with rounds at {self.rounds} new models have to copy trees: set it",
         )
-        require(self.rounds != 1 or not self.turns_steps, "turns_steps is set, and rounds is 1: no model takes turns")
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
@@ -207,7 +207,9 @@ class TrainingConfig:
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
         first = self.random_steps + self.start_steps + self.pointer_steps
-        return first + (max(1, self.rounds - 1) * (self.copy_steps + self.turns_steps))
+        if self.rounds == 0:
+            return first + self.turns_steps
+        return first + (self.rounds - 1) * (self.copy_steps + self.turns_steps)
 
     @property
     def budget_seconds(self) -> float | None:

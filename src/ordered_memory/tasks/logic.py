@@ -96,7 +96,7 @@ class LogicConfig:
 
     def data_folder(self) -> Path:
         """Where the files are; a folder that is not there is told."""
-        otherwise = f", set {DATA_VARIABLE}, or use source generated"
+        otherwise = f", or set {DATA_VARIABLE}"
         return find_folder(self.folder, "logic", otherwise, "om data logic --download fetches the files")
 
 

@@ -90,7 +90,7 @@ def _fetch(address: str, folder: Path) -> bytes:
         reason = getattr(error, "reason", None) or error
         raise InputError(
             f"{address}: cannot be fetched ({reason}). Without a network, copy train0 to test12 from "
-            f"data/propositionallogic of the released repository to {folder}, or draw pairs: --data.source generated"
+            f"data/propositionallogic of the released repository to {folder}, or draw pairs: --source generated"
         ) from None
 
 

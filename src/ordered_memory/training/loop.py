@@ -149,6 +149,7 @@ class _Run:
         if self.config.sharpen and not memories(model):
             raise InputError(f"sharpen is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
+        self.asked: list[int] = []  # signals that ask it to stop
         self.written: WrittenTrees | None = None
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
@@ -173,7 +174,7 @@ class _Run:
 
     def until_done(self, asked: list[int]) -> None:
         """Trains until epochs or budget are used up, or validation accuracy says that it is enough."""
-        position, config = self.position, self.config
+        position, config, self.asked = self.position, self.config, asked
         position.begin_part(self.commit, torch.get_num_threads())
         self.progress.start(self.experiment, self.steps_per_epoch, position, self.share_done)
         self.model.train()
@@ -183,7 +184,12 @@ class _Run:
             while position.batch < len(batches) and not position.finished:
                 if self.follows_the_clock and position.batch % POOL == 0:
                     batches = self.batches(position.epoch)
-                self.step(batches[position.batch])
+                try:
+                    self.step(batches[position.batch])
+                except Interrupted:
+                    self.model.train()
+                    self.directory.save_last(self.model, self.optimiser, position, self.written)
+                    raise
                 position.seconds = time.perf_counter() - began
                 self.progress.step(position, self.share_done)
                 every = config.evaluate_every or len(batches)
@@ -234,11 +240,12 @@ class _Run:
         """One batch. A step that is not taken is counted."""
         position, config = self.position, self.config
         hard_share = getattr(self.experiment.encoder, "hard_share", 0.0)
-        turn, phase = next_turn(config, hard_share, position.step), phase_of(config, position.step)
+        phase = phase_of(config, position.step)
         if position.step == phase.begin:
             position.epochs_began = self.share_done if phase.name == "last" else 0.0
             if phase.renewed:
                 self.renew(phase)  # which leaves dropout as in any step: what follows says where there is none
+        turn = next_turn(config, hard_share, position.step)
         rate = learning_rate(config, self.share_of_schedule(phase), position.rate_scale)
         for group in self.optimiser.param_groups:
             group["lr"] = group["scale"] * rate
@@ -296,7 +303,14 @@ class _Run:
             generator = np.random.Generator(np.random.PCG64([self.config.seed, phase.renewed, 3]))
             examples = np.sort(generator.permutation(examples)[:SAMPLE])
         self.progress.tell(f"writing down the trees of {len(examples):,} training examples, for a new model")
-        self.written = WrittenTrees.of(self.model, self.training_set, examples, self.measured(len(examples)))
+        advance = self.measured(len(examples))
+
+        def unless_stopped(more: int) -> None:
+            advance(more)
+            if self.asked:  # nothing has changed since the last step: it is done again from there
+                raise Interrupted
+
+        self.written = WrittenTrees.of(self.model, self.training_set, examples, unless_stopped)
         torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
         self.model.load_state_dict(self.fresh().state_dict())
         self.optimiser.state.clear()
@@ -366,7 +380,7 @@ class _Run:
         """Measures the best model on the test set, and on further ones that the task has, once."""
         model = Classifier.from_pretrained(self.directory.path)
         if (steps := self.position.step) < (seeking := self.config.seeking_steps):
-            needs = f"that takes {seeking:,}, in less time or epochs too"
+            needs = f"that takes {seeking:,} steps, and the epochs come after them. Give it more time"
             self.progress.tell(f"it ended after {steps:,} steps, while trees were still sought: {needs}")
         elif self.config.sharpen and SHARPENED not in model.card:
             model = self.sharpen(model)
