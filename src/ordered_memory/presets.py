@@ -105,7 +105,8 @@ LOGIC_PAPER = Experiment(
 # teach the cell what phrases mean, in seconds; then the pointer learns beside it. Random trees lean to the right, and
 # the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. A new
 # model copies the trees that come of it, for the first one gets along with any tree and, in turns, went on to mixtures;
-# then the pointer learns from soft steps, and the cell along trees that are drawn by its weights. A cell that learned
+# then the pointer learns from soft steps, and the cell along trees that are drawn by its weights, which are made less
+# sure first, for a pointer that has copied trees draws hardly any others. A cell that learned
 # along the likeliest trees told the pointer nothing of its mistakes: it had learned them by heart. The trees found so
 # were the gold ones nearly everywhere, and a last model learns along them. Most of its steps teach the cell alone,
 # at a fraction of the cost of a soft step; in the others the pointer imitates the trees, and the cell learns to keep
@@ -134,6 +135,7 @@ LOGIC = dataclasses.replace(
         rounds=2,
         copy_steps=600,
         turns_steps=1200,
+        turns_sharpness=0.3,
         pointer_rate=2.0,
         sharpen=True,
         learning_rate=2e-3,
@@ -249,6 +251,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
         "rounds": 0,
         "copy_steps": 0,
         "turns_steps": 0,
+        "turns_sharpness": 1.0,
         "seeking_batch_size": 0,
         "balanced": 0.6,
         "batch_size": 64,

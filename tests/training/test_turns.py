@@ -10,6 +10,7 @@ import torch
 from ordered_memory.classifier import Batch
 from ordered_memory.config import Experiment, OrderedMemoryConfig, TrainingConfig
 from ordered_memory.errors import InputError
+from ordered_memory.memory import OrderedMemory
 from ordered_memory.training import loop
 from ordered_memory.training.evaluation import Evaluation
 from ordered_memory.training.loop import Interrupted, train
@@ -200,6 +201,17 @@ class TestTraining:
         train(apart(warmup=0.25, **settings), tmp_path / "run", listener)
         falls = [0.0, 1.0, 0.75, 0.25]
         assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *falls, *falls, *falls])
+
+    def test_a_pointer_that_has_copied_trees_is_made_less_sure_once(self, tmp_path, monkeypatch):
+        factors, step, sharpen = [], loop._Run.step, OrderedMemory.sharpen
+        monkeypatch.setattr(
+            OrderedMemory, "sharpen", lambda self, factor: factors.append(factor) or sharpen(self, factor)
+        )
+        counts = []
+        monkeypatch.setattr(loop._Run, "step", lambda self, indices: step(self, indices) or counts.append(len(factors)))
+        train(apart(**ROUNDS, turns_sharpness=0.3), tmp_path / "run", Silent())
+        assert factors == [0.3]
+        assert counts == [0] * 8 + [1] * 6
 
     def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, made):
         active = []

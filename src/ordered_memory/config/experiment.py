@@ -114,6 +114,9 @@ class TrainingConfig:
     first model has them, and every third goes along random trees, so that phrases keep their meaning; later steps have
     a soft pointer or a hard one, as --hard-share says, and what learns from soft steps and what from hard ones stays
     apart. For ordered-memory."""
+    turns_sharpness: float = 1.0
+    """What the scores of a pointer that has copied trees are multiplied by before it takes turns: less than 1 makes it
+    less sure, so that the trees that are drawn differ more. For ordered-memory."""
     turns_pointer: Literal["sampled", "hard"] = "sampled"
     """Along which trees the rest learns in the turns: drawn by the pointer's weights, or the likeliest."""
     seeking_batch_size: int = 0
@@ -169,6 +172,7 @@ class TrainingConfig:
             "halve_after",
             "short_length",
             "pointer_rate",
+            "turns_sharpness",
         ):
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):

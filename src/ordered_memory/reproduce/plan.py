@@ -195,6 +195,7 @@ def _ways_to_trees(ours: Experiment) -> list[Row]:
         "options-none": ("nothing changed but the schedule", {}),
         "one-round": ("the trees of the first model, no turns", {"training": {"rounds": 1}}),
         "three-rounds": ("copied and sought twice", {"training": {"rounds": 3}}),
+        "sure": ("a pointer as sure as it has copied the trees", {"training": {"turns_sharpness": 1.0}}),
         "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
         "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
         "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),

@@ -245,6 +245,9 @@ class _Run:
             position.epochs_began = self.share_done if phase.name == "last" else 0.0
             if phase.renewed:
                 self.renew(phase)  # which leaves dropout as in any step: what follows says where there is none
+            if phase.name == "turns" and config.rounds:
+                for memory in memories(self.model):
+                    memory.sharpen(config.turns_sharpness)
         turn = next_turn(config, hard_share, position.step)
         rate = learning_rate(config, self.share_of_schedule(phase), position.rate_scale)
         for group in self.optimiser.param_groups:
