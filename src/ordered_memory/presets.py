@@ -107,7 +107,7 @@ LOGIC_PAPER = Experiment(
 # model copies the trees that come of it, for the first one gets along with any tree and, in turns, went on to mixtures;
 # then the pointer learns from soft steps, and the cell along trees that are drawn by its weights. They are made less
 # sure first: a pointer that has copied trees draws hardly any others. A cell that learned along the likeliest trees
-# told the pointer nothing of its mistakes: it had learned them by heart. In trials the trees found so were the gold ones
+# told the pointer nothing of its mistakes: it had learned them by heart. In trials the trees found so were gold
 # nearly everywhere, and a last model learns along them. Most of its steps teach the cell alone, at a fraction of the
 # cost of a soft step; in the others the pointer imitates the trees, and the cell learns to keep what it has to see.
 # What the cell then lacks is restraint: in trials along the same trees weight decay took it further, on pairs of more
