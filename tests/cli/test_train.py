@@ -117,6 +117,13 @@ class TestTrain:
         assert "cannot be written: Not a directory" in error
 
 
+def test_a_flag_that_is_not_there_points_to_the_help_of_its_task(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "logic", "--turn-steps", "5"])
+    assert stopped.value.code == 2
+    assert "run om train logic --help" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(("task", "exception"), [("logic", ", but for --data.seed."), ("files", ".")])
 def test_help_says_how_flags_of_the_data_may_be_written(capsys, task, exception):
     with pytest.raises(SystemExit):

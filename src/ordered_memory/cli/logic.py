@@ -42,7 +42,7 @@ class LogicArguments:
 
 def logic_data(argv: Sequence[str], description: str | None) -> int:
     """The verb `data` for this task."""
-    arguments = parse_arguments(LogicArguments, argv, "data", description)
+    arguments = parse_arguments(LogicArguments, argv, "data logic", description)
     if arguments.task != "logic":
         raise InputError(f"name the task first: om data {arguments.task} ...")
     asked = {

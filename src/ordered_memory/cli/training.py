@@ -158,7 +158,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ),
         ],
     )
-    arguments: Any = parse_arguments(kind, argv, "train", train.__doc__)
+    arguments: Any = parse_arguments(kind, argv, f"train {task}", train.__doc__)
     if arguments.task != task:  # a flag's value was taken for it
         raise InputError(f"name the task first: om train {arguments.task} ...")
     return arguments
