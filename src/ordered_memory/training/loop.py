@@ -155,6 +155,7 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
+        self.kinds = by_label(self.training_set.labels, np.arange(len(self.training_set)))
         if any(turn.trees == "random" for phase in phases(self.config) for turn in phase.turns):
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -269,7 +270,7 @@ class _Run:
             lean = config.start_lean if turn.learns == "pointer" else config.random_lean
             batch = with_random_trees(batch, config, position.step, lean)
         if turn.trees == "written":
-            assert self.written is not None  # they were, before the first such step
+            assert self.written is not None
             batch = self.written.show(batch, indices)
         first, whole = update(self.model, self.optimiser, batch, self.config.clip)
         position.skipped += not whole
@@ -288,8 +289,11 @@ class _Run:
             return indices
         if turn.trees == "random":
             return draw(self.short, self.config, self.position.step)
-        known = self.written.examples if phase.name == "copy" and self.written else np.arange(len(self.training_set))
-        return draw(by_label(self.training_set.labels, known), self.config, self.position.step)
+        kinds = self.kinds
+        if phase.name == "copy":
+            assert self.written is not None  # they were, before the first such step
+            kinds = by_label(self.training_set.labels, self.written.examples)
+        return draw(kinds, self.config, self.position.step)
 
     def share_of_schedule(self, phase: Phase) -> float:
         """How far that of the learning rate is. A first model, which seeks trees from nothing, has none but a warm-up;
