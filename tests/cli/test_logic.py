@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ordered_memory.cli import main
+from ordered_memory.reproduce.plan import rows_of
 from ordered_memory.tasks import logic_files
 from tests.cli.conftest import error_of
 
@@ -197,9 +198,11 @@ class TestReproduce:
     @pytest.mark.parametrize("name", ["logic", "table1"])
     def test_what_is_run_and_what_is_not(self, name, tmp_path, capsys):
         (tmp_path / "logic").mkdir()
-        (tmp_path / "logic" / "on-lstm-B-seed0.json").write_text('{"seed": 0}')
+        (row,) = rows_of("logic", "on-lstm-B")
+        result = {"seed": 0, "config": row.run(0).to_dict()}
+        (tmp_path / "logic" / "on-lstm-B-seed0.json").write_text(json.dumps(result))
         assert main(["reproduce", name, "--only", "on-lstm-", "--results", str(tmp_path)]) == 0
         lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
         done = {"on-lstm-A": "not run", "on-lstm-B": "done", "on-lstm-C": "not run"}
-        assert lines[:3] == [f"{key} seed 0 {state}" for key, state in done.items()]
+        assert lines[:3] == [f"{key} ON-LSTM, split {key[-1]}: seed 0 {state}" for key, state in done.items()]
         assert lines[-1] == "2 runs are missing; --run trains them"

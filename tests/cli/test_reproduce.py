@@ -8,20 +8,31 @@ import shutil
 import pytest
 
 from ordered_memory.cli import main
+from ordered_memory.reproduce.plan import rows_of
 from tests.cli.conftest import error_of
 
 
 class TestReproduceAndModels:
     def test_what_is_run_and_what_is_not(self, tmp_path, capsys):
         (tmp_path / "listops").mkdir()
-        (tmp_path / "listops" / "slots-8-seed0.json").write_text('{"seed": 0}')
+        (row,) = rows_of("listops", "slots-8")
+        result = {"seed": 0, "config": row.run(0).to_dict()}
+        (tmp_path / "listops" / "slots-8-seed0.json").write_text(json.dumps(result))
         assert main(["reproduce", "listops", "--only", "slots-", "--results", str(tmp_path)]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert [line.split() for line in lines[:2]] == [
-            ["slots-8", "seed", "0", "done"],
-            ["slots-12", "seed", "0", "not", "run"],
+            ["slots-8", "8", "slots:", "seed", "0", "done"],
+            ["slots-12", "12", "slots:", "seed", "0", "not", "run"],
         ]
         assert lines[-1] == "2 runs are missing; --run trains them"
+
+        result["config"]["training"]["epochs"] += 1
+        (tmp_path / "listops" / "slots-8-seed0.json").write_text(json.dumps(result))
+        assert main(["reproduce", "listops", "--only", "slots-8", "--former", "--results", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "slots-8  8 slots: seed 0 done, former settings",
+            "1 run is missing; --run trains it",
+        ]
 
     def test_generalisation_is_measured_into_the_results(self, run, tmp_path, capsys, monkeypatch):
         from ordered_memory.reproduce.generalisation import TESTS

@@ -159,3 +159,22 @@ def test_a_box_of_time_is_no_former_setting(tmp_path, monkeypatch):
     assert not row.has_former_settings({"config": asked[0].to_dict(), "seed": 0})
     former = dataclasses.replace(asked[0], training=dataclasses.replace(asked[0].training, random_lean=1.0))
     assert row.has_former_settings({"config": former.to_dict(), "seed": 0})
+
+
+def test_what_was_trained_before_the_preset_changed_is_told_and_trained_again_when_asked(tmp_path, tiny):
+    rows = [Row("one", "One", tiny, (0, 1)), Row("two", "Two", tiny)]
+    results, runs = tmp_path / "results", tmp_path / "runs"
+    run_one(rows[0], 0, results, runs, Silent())
+    longer = dataclasses.replace(tiny, training=dataclasses.replace(tiny.training, epochs=tiny.training.epochs + 1))
+    changed = [Row("one", "One", longer, (0, 1)), rows[1]]
+    assert rows[0].states(results) == {0: "done", 1: "not run"}
+    assert changed[0].states(results) == {0: "done, former settings", 1: "not run"}
+    assert [(row.key, seed) for row, seed in missing(changed, results)] == [("two", 0), ("one", 1)]
+    again = missing(changed, results, former=True)
+    assert [(row.key, seed) for row, seed in again] == [("one", 0), ("two", 0), ("one", 1)]
+    before = (results / "one-seed0.json").read_bytes()
+    with pytest.raises(InputError, match="one-seed0 has a run that was begun before the preset changed: move it away"):
+        run_one(changed[0], 0, results, runs, Silent())
+    assert (results / "one-seed0.json").read_bytes() == before
+    run_one(changed[0], 0, results, tmp_path / "others", Silent())
+    assert changed[0].states(results)[0] == "done"

@@ -16,7 +16,7 @@ from ordered_memory.config.checks import parse_duration
 from ordered_memory.errors import InputError
 
 OF_GENERALISATION = ("checkpoint", "all", "pointer", "validation")
-OF_TABLES = ("run", "budget")
+OF_TABLES = ("run", "former", "budget")
 
 
 @dataclass
@@ -26,6 +26,8 @@ class ReproduceArguments:
     ListOps model on longer expressions."""
     run: tyro.conf.FlagCreatePairsOff[bool] = False
     """Train what is missing, one run after the other; without it, only say what is run and what is not."""
+    former: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Count what was trained before a preset changed as missing: with --run it is trained once more."""
     only: str | None = None
     """Only the row of this name, or those with it in their names; of generalisation, only that test set."""
     budget: str | None = None
@@ -86,13 +88,14 @@ def _table(arguments: ReproduceArguments) -> int:
     rows, results = rows_of(table, arguments.only), arguments.results / table
     if not results.is_dir():
         print(f"there is no folder {results}: the project's own results are in its repository", file=sys.stderr)
+    width = max(len(row.key) for row in rows)
     for row in rows:
-        done = [result["seed"] for result in row.results(results)]
-        runs = ", ".join(f"seed {seed} {'done' if seed in done else 'not run'}" for seed in row.seeds)
-        console.print(f"{row.key:<30} {runs}", highlight=False, soft_wrap=True)
-    wanted = missing(rows, results)
+        runs = "; ".join(f"seed {seed} {state}" for seed, state in row.states(results).items())
+        console.print(f"{row.key:<{width}}  {row.title}: {runs}", highlight=False, soft_wrap=True, markup=False)
+    wanted = missing(rows, results, arguments.former)
     if not arguments.run:
-        console.print(f"{len(wanted)} runs are missing; --run trains them", highlight=False)
+        told = "run is missing; --run trains it" if len(wanted) == 1 else "runs are missing; --run trains them"
+        console.print(f"{len(wanted)} {told}", highlight=False)
         return 0
     for row, seed in wanted:
         console.print(f"\n{row.title}, seed {seed}", highlight=False)

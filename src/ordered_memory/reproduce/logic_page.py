@@ -45,7 +45,7 @@ def page(folder: Path) -> str:
         f"Accuracy by number of operations, trained on at most 6, and on the splits A, B and C (the reading `longer`). "
         f"Ours, and in brackets the published figure: {ORDERED_MEMORY}. Checkpoints are picked on validation pairs. "
         "Mean and standard deviation where there are several seeds. A run with former settings was trained before the "
-        "preset changed.",
+        "preset changed; `om reproduce logic --run --former` trains it once more.",
         table(("", *LOGIC_COLUMNS), [line for row in systems for line in _system(row, found, former)]),
         "## Systematic generalisation: three readings",
         "The paper does not say which pairs with the held-out pattern are its test set of A, B and C: those of the "
@@ -180,7 +180,7 @@ def _parsing(rows: Sequence[Row], found: dict[str, Results], kind: Trees) -> str
     lines = []
     for row, runs in parsers:
         cells = [mean_and_spread([_bucket(run, name, kind) for run in runs], digits=1) for name in operations]
-        lines.append([row.title, *cells, mean_and_spread([run["test"][kind] for run in runs], digits=1)])
+        lines.append([row.title_of(runs), *cells, mean_and_spread([run["test"][kind] for run in runs], digits=1)])
     # Trivial trees are the same for all that read the same pairs. Their F1 is kept with the root's span and without.
     floors = parsers[0][1][0]["trivial_f1" if kind == "f1" else "trivial_f1_words"]
     for name, (with_root, _) in floors.items():
@@ -196,7 +196,7 @@ def _structures(rows: Sequence[Row], found: dict[str, Results]) -> str:
             for name, counts in run.get("structures", {}).items():
                 total = max(1, sum(counts.values()))
                 shares = [f"{100 * counts[kind] / total:.1f}" for kind in STRUCTURES]
-                lines.append([f"{row.title}, seed {run['seed']}", name, *shares])
+                lines.append([f"{row.title_of([run])}, seed {run['seed']}", name, *shares])
     return table(["", "pairs", *STRUCTURES], lines) if lines else NOT_RUN
 
 
@@ -212,7 +212,7 @@ def _options(rows: Sequence[Row], found: dict[str, Results]) -> str:
         ]
         counts = [run["structures"]["longer"] for run in runs if "structures" in run]
         cells += [[each[kind] / max(1, sum(each.values())) for each in counts] for kind in STRUCTURES]
-        lines.append([row.title, *(mean_and_spread(each, digits=1) if runs else NOT_RUN for each in cells)])
+        lines.append([row.title_of(runs), *(mean_and_spread(each, digits=1) if runs else NOT_RUN for each in cells)])
     return table(["", "accuracy", "with a hard pointer", "F1 of words", *STRUCTURES], lines)
 
 

@@ -63,6 +63,14 @@ class Row:
         files = [path for seed in self.seeds if (path := self.file(folder, seed)).exists()]
         return [json.loads(path.read_text(encoding="utf-8")) for path in files]
 
+    def states(self, folder: Path) -> dict[int, str]:
+        """Of each seed: done, done with former settings, or not run."""
+        done = {
+            result["seed"]: "done" + (FORMER if self.has_former_settings(result) else "")
+            for result in self.results(folder)
+        }
+        return {seed: done.get(seed, "not run") for seed in self.seeds}
+
     def title_of(self, results: Sequence[dict[str, Any]]) -> str:
         """The title, with a word where one of these runs was trained before the preset changed."""
         return self.title + (FORMER if any(map(self.has_former_settings, results)) else "")
@@ -71,13 +79,18 @@ class Row:
         return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
 
     def has_former_settings(self, result: dict[str, Any]) -> bool:
-        """Whether a finished run was trained otherwise than the row is planned now; its time box aside."""
+        """Whether a finished run was trained otherwise than the row is planned now."""
         try:
-            then, now = Experiment.from_dict(result["config"]), self.run(result["seed"])
+            then = Experiment.from_dict(result["config"])
         except InputError:  # a setting that is no more
             return True
-        trained, planned = (replace(run.training, budget=None) for run in (then, now))
-        return (then.encoder, then.classifier, trained) != (now.encoder, now.classifier, planned)
+        return not self.plans(then)
+
+    def plans(self, run: Experiment) -> bool:
+        """Whether it is one of the row's as they are now; its time box aside."""
+        now = self.run(run.training.seed)
+        then, planned = (replace(one.training, budget=None) for one in (run, now))
+        return (run.encoder, run.classifier, then) == (now.encoder, now.classifier, planned)
 
 
 def _changed(experiment: Experiment, **parts: dict[str, Any]) -> Experiment:
@@ -226,11 +239,17 @@ def rows_of(table: str, only: str | None = None) -> list[Row]:
     return rows
 
 
-def missing(rows: list[Row], results: Path) -> list[tuple[Row, int]]:
-    """The runs that are not finished, in the order of the table, first seeds first."""
-    wanted = [(place, row, seed) for row in rows for place, seed in enumerate(row.seeds)]
+def missing(rows: list[Row], results: Path, former: bool = False) -> list[tuple[Row, int]]:
+    """The runs that are not finished, in the order of the table, first seeds first; or also those that were trained
+    before the preset changed."""
+    wanted = [
+        (place, row, seed)
+        for row in rows
+        for place, (seed, state) in enumerate(row.states(results).items())
+        if state == "not run" or (former and state.endswith(FORMER))
+    ]
     wanted.sort(key=lambda item: item[0])
-    return [(row, seed) for _, row, seed in wanted if not row.file(results, seed).exists()]
+    return [(row, seed) for _, row, seed in wanted]
 
 
 def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, budget: str | None = None) -> Path:
@@ -239,8 +258,11 @@ def run_one(row: Row, seed: int, results: Path, runs: Path, progress: Progress, 
     experiment = row.run(seed)
     if budget is not None:
         experiment = _changed(experiment, training={"budget": budget})
-    resume = (folder / CONFIG).exists()
-    if budget is not None and resume and RunDirectory(folder).experiment().training.budget != budget:
-        raise InputError(f"--budget {budget}: the run in {folder} was begun with another: go on without it")
-    train(experiment, folder, progress, resume)
+    begun = RunDirectory(folder).experiment() if (folder / CONFIG).exists() else None
+    if begun is not None:
+        if not row.plans(begun):
+            raise InputError(f"{folder} has a run that was begun before the preset changed: move it away")
+        if budget not in (None, begun.training.budget):
+            raise InputError(f"--budget {budget}: the run in {folder} was begun with another: go on without it")
+    train(experiment, folder, progress, begun is not None)
     return publish(folder, results, name=row.name(seed))
