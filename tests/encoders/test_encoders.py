@@ -22,6 +22,7 @@ from ordered_memory.config import (
     UniversalTransformerConfig,
 )
 from ordered_memory.encoders import ENCODERS, Outcome, make_encoder
+from ordered_memory.encoders.lstm import cheapest_cut
 from ordered_memory.trees import Tree, induce_trees, random_tree, right_branching
 from ordered_memory.vocabulary import Vocabulary
 
@@ -233,6 +234,13 @@ class TestLSTM:
         for row, length in enumerate(LENGTHS.tolist()):
             output, _ = encoder.lstm(x[:length, row])
             torch.testing.assert_close(encoder(x, LENGTHS).vector[row], output[-1])
+
+    @pytest.mark.parametrize(
+        ("lengths", "cut"), [([1, 1, 2, 9, 10], 3), ([7, 7, 7], 0), ([4], 0), ([1, 9, 9, 9], 1), ([9, 10], 0)]
+    )
+    def test_short_rows_are_read_apart_where_that_saves_most(self, lengths, cut):
+        tokens = [low * lengths[max(low - 1, 0)] + (len(lengths) - low) * lengths[-1] for low in range(len(lengths))]
+        assert cheapest_cut(torch.tensor(lengths)) == cut == tokens.index(min(tokens))
 
     def test_one_layer_with_dropout_does_not_warn(self):
         make_encoder("lstm", 5, LSTMConfig(hidden_size=6, num_layers=1, dropout=0.5))
