@@ -176,5 +176,9 @@ def test_what_was_trained_before_the_preset_changed_is_told_and_trained_again_wh
     with pytest.raises(InputError, match="one-seed0 has a run that was begun before the preset changed: move it away"):
         run_one(changed[0], 0, results, runs, Silent())
     assert (results / "one-seed0.json").read_bytes() == before
+    assert changed[0].title_of(changed[0].results(results)) == "One, former settings"
+    run_one(changed[0], 1, results, runs, Silent())
+    assert changed[0].title_of(changed[0].results(results)) == "One, former settings of seed 0"
     run_one(changed[0], 0, results, tmp_path / "others", Silent())
     assert changed[0].states(results)[0] == "done"
+    assert changed[0].title_of(changed[0].results(results)) == "One"

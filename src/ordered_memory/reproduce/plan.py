@@ -72,8 +72,11 @@ class Row:
         return {seed: done.get(seed, "not run") for seed in self.seeds}
 
     def title_of(self, results: Sequence[dict[str, Any]]) -> str:
-        """The title, with a word where one of these runs was trained before the preset changed."""
-        return self.title + (FORMER if any(map(self.has_former_settings, results)) else "")
+        """The title, with a word where runs among these were trained before the preset changed: which, if not all."""
+        former = [result["seed"] for result in results if self.has_former_settings(result)]
+        if not former:
+            return self.title
+        return self.title + FORMER + ("" if len(former) == len(results) else f" of seed {' '.join(map(str, former))}")
 
     def run(self, seed: int) -> Experiment:
         return replace(self.experiment, training=replace(self.experiment.training, seed=seed))
