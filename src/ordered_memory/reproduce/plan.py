@@ -17,6 +17,7 @@ from ordered_memory.models import TITLES
 from ordered_memory.presets import preset
 from ordered_memory.reproduce.publish import publish
 from ordered_memory.reproduce.published import LOGIC
+from ordered_memory.reproduce.tables import NOT_RUN
 from ordered_memory.training.loop import train
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import CONFIG, RunDirectory
@@ -29,6 +30,8 @@ OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 2
 """Of the runs that compare ways to find the trees of logical inference."""
+DONE = "done"
+"""What is told of a finished run."""
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
 SPLIT_EPOCHS = {"A": 10, "B": 15, "C": 20}
@@ -66,10 +69,10 @@ class Row:
     def states(self, folder: Path) -> dict[int, str]:
         """Of each seed: done, done with former settings, or not run."""
         done = {
-            result["seed"]: "done" + (FORMER if self.has_former_settings(result) else "")
+            result["seed"]: DONE + (FORMER if self.has_former_settings(result) else "")
             for result in self.results(folder)
         }
-        return {seed: done.get(seed, "not run") for seed in self.seeds}
+        return {seed: done.get(seed, NOT_RUN) for seed in self.seeds}
 
     def title_of(self, results: Sequence[dict[str, Any]]) -> str:
         """The title, with a word where runs among these were trained before the preset changed: which, if not all."""
@@ -249,7 +252,7 @@ def missing(rows: list[Row], results: Path, former: bool = False) -> list[tuple[
         (place, row, seed)
         for row in rows
         for place, (seed, state) in enumerate(row.states(results).items())
-        if state == "not run" or (former and state.endswith(FORMER))
+        if state == NOT_RUN or (former and state != DONE)
     ]
     wanted.sort(key=lambda item: item[0])
     return [(row, seed) for _, row, seed in wanted]
