@@ -11,6 +11,7 @@ from ordered_memory.config import ENCODER_CONFIGS, LSTMConfig, OrderedMemoryConf
 from ordered_memory.errors import InputError
 from ordered_memory.presets import DEFAULTS, PRESETS, preset
 from ordered_memory.tasks import TASKS
+from ordered_memory.training.turns import needs_pointer
 from tests.treebank import write_treebank
 
 TEXTS = {
@@ -72,6 +73,14 @@ def test_every_model_is_shown_the_same_short_examples(model):
     assert theirs.short_length == ours.short_length
     assert (theirs.dropout_from > 0) == (model == "ordered-memory")
     assert theirs.short_epochs / theirs.epochs == pytest.approx(ours.short_epochs / ours.epochs, abs=0.02)
+
+
+@pytest.mark.parametrize("model", ENCODER_CONFIGS)
+def test_trees_of_logic_are_sought_by_the_model_that_has_a_pointer_only(model):
+    training = preset("logic", "logic", model).training
+    ours = model == "ordered-memory"
+    assert (training.written, training.ladder != (), training.sharpen) == (ours, ours, ours)
+    assert (training.seeking_steps > 0, needs_pointer(training) is not None) == (ours, ours)
 
 
 def test_the_papers_setting_of_listops():

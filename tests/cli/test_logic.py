@@ -23,6 +23,7 @@ TINY = [
     "--threads",
     "1",
 ]
+FEW_STEPS = "--random-steps 3 --start-steps 3 --pointer-steps 3 --written --ladder 5 9 --copy-steps 3 --climb-steps 2"
 PAIR = ("( a ( and b ) )", "( not a )")
 
 
@@ -35,7 +36,8 @@ def no_environment(monkeypatch):
 def run(tmp_path_factory) -> str:
     """A run of a few seconds; its model knows nothing."""
     folder = tmp_path_factory.mktemp("runs") / "logic"
-    assert main(["train", "logic", "--split", "B", "--num-slots", "4", "--out", str(folder), *TINY]) == 0
+    words = ["train", "logic", "--split", "B", "--num-slots", "4", *FEW_STEPS.split(), "--out", str(folder), *TINY]
+    assert main(words) == 0
     return str(folder)
 
 
@@ -46,6 +48,19 @@ class TestTrain:
         result = json.loads(Path(run, "result.json").read_text())
         assert set(result["test"]["buckets"]) <= {str(number) for number in range(7, 13)}
         assert result["extra_tests"].keys() == {"all", "held-out", "every"}
+
+    def test_a_ladder(self, run, capsys):
+        training = json.loads(Path(run, "config.json").read_text())["training"]
+        assert (training["written"], training["ladder"]) == (True, [5, 9])
+        words = ["train", "logic", "--out", run, "--resume", "--ladder", "5"]
+        assert main([*words, "9"]) == 0
+        assert "--ladder cannot be changed in a run that goes on: it has (5, 9)" in error_of(capsys, *words)
+
+    def test_a_ladder_without_rungs_leaves_the_first_model_s_trees(self, tmp_path, capsys):
+        words = [*FEW_STEPS.replace(" 5 9", "").split(), "--out", str(tmp_path / "run"), "--json", *TINY]
+        assert main(["train", "logic", *words]) == 0
+        training = json.loads(capsys.readouterr().out)["config"]["training"]
+        assert (training["written"], training["ladder"]) == (True, [])
 
     def test_its_last_lines_tell_both_pointers_and_f1_of_words(self, run, capsys):
         result = json.loads(Path(run, "result.json").read_text())

@@ -74,6 +74,16 @@ class TestTrain:
             ("--data.pool-size 10", "nothing is left to train on"),
             ("--threads 0", "--threads is 0"),
             ("--balanced 0.5", "--balanced and short_share both choose the examples: set one of them to 0"),
+            (
+                "--written --ladder 9 5",
+                "--ladder is 9 5, and each of its lengths must be greater than 0 and than",
+            ),
+            ("--ladder 5 9", "--ladder is 5 9, and a new model writes trees there: set written"),
+            ("--written --ladder 5 9", "copy_steps is 0, and --ladder is 5 9: set it, or leave ladder empty"),
+            (
+                "--written --ladder 5 --copy-steps 1 --climb-steps 0",
+                "--climb-steps is 0, and --ladder is 5: set it, or leave ladder empty",
+            ),
             ("--hard-share 1", "--hard-share is 1.0, and must be at least 0 and less than 1"),
             ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
@@ -106,7 +116,7 @@ class TestTrain:
 
     def test_a_setting_that_the_model_has_no_use_for_is_told_by_its_flag(self, tmp_path, capsys):
         out = tmp_path / "out"
-        for flags in (["--sharpen"], ["--rounds", "1"], ["--pointer-rate", "2"]):
+        for flags in (["--sharpen"], ["--written"], ["--pointer-rate", "2"]):
             error = error_of(capsys, "train", "listops", "--model", "lstm", *SMALL.split(), *flags, "--out", str(out))
             assert f"{flags[0]} is set, and lstm has no pointer: leave it as it is" in error
             assert not out.exists()
@@ -119,7 +129,7 @@ class TestTrain:
 
 def test_a_flag_that_is_not_there_points_to_the_help_of_its_task(capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["train", "logic", "--turn-steps", "5"])
+        main(["train", "logic", "--turns-steps", "5"])
     assert stopped.value.code == 2
     assert "run om train logic --help" in " ".join(capsys.readouterr().err.split())
 

@@ -24,6 +24,7 @@ from ordered_memory.reproduce.plan import (
 )
 from ordered_memory.reproduce.published import LISTOPS, LOGIC
 from ordered_memory.training.progress import Silent
+from ordered_memory.training.turns import needs_pointer
 
 
 @pytest.fixture
@@ -124,6 +125,25 @@ def test_options_change_what_they_name_and_nothing_else():
     ours, shorter = preset("listops", "listops").training, plain.training
     assert shorter.epochs < ours.epochs
     assert shorter.short_epochs / shorter.epochs == pytest.approx(ours.short_epochs / ours.epochs)
+
+
+def test_ways_to_trees_change_what_they_name_and_nothing_else():
+    rows = {row.key: row.experiment for row in logic_rows() if row.group == "ablations"}
+    plain = rows.pop("options-none")
+    changes = {
+        "no-ladder": {"ladder": ()},
+        "two-rungs": {"ladder": rows["two-rungs"].training.ladder},
+        "sure": {"climb_sharpness": 1.0},
+        "no-start": {"start_steps": 0},
+        "lean-1": {"random_lean": 1.0, "start_lean": 1.0},
+    }
+    assert rows.keys() == changes.keys() | {"together"}
+    for key, change in changes.items():
+        assert rows[key] == dataclasses.replace(plain, training=dataclasses.replace(plain.training, **change)) != plain
+    assert len(rows["two-rungs"].training.ladder) == 2
+    together = rows["together"]
+    assert needs_pointer(together.training) is None
+    assert together.encoder.hard_share == 0
 
 
 def test_a_row_by_its_name_or_all_with_a_part_of_it():

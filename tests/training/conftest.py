@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ordered_memory.classifier import Classifier
+from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.training import loop
 
 
@@ -56,6 +56,39 @@ def made(monkeypatch) -> SimpleNamespace:
     monkeypatch.setattr(loop, "make_classifier", keep_model)
     monkeypatch.setattr(loop, "make_optimiser", keep_optimiser)
     return kept
+
+
+@pytest.fixture
+def before_updates(monkeypatch) -> Callable[[Callable[[Classifier, torch.optim.Optimizer, Batch], Any]], list[Any]]:
+    """Notes what a look at model, optimiser and batch finds before each update."""
+
+    def note(look: Callable[[Classifier, torch.optim.Optimizer, Batch], Any]) -> list[Any]:
+        found, update = [], loop.update
+
+        def watched(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> Any:
+            found.append(look(model, optimiser, batch))
+            return update(model, optimiser, batch, clip)
+
+        monkeypatch.setattr(loop, "update", watched)
+        return found
+
+    return note
+
+
+@pytest.fixture
+def moved(monkeypatch) -> list[set[str]]:
+    """What each update moves: the pointer, the rest, or both."""
+    found, update = [], loop.update
+
+    def watched(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> Any:
+        before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        done = update(model, optimiser, batch, clip)
+        names = [name for name, weight in model.named_parameters() if not torch.equal(before[name], weight)]
+        found.append({"pointer" if ".attention." in name else "rest" for name in names})
+        return done
+
+    monkeypatch.setattr(loop, "update", watched)
+    return found
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_a_pointer_that_found_no_trees_yet_is_left_as_it_is_and_told(tmp_path):
         def tell(self, text: str) -> None:
             told.append(text)
 
-    result = train(tiny(sharpen=True, turns_steps=1_000_000, budget="1s"), tmp_path / "run", Told())
+    result = train(tiny(sharpen=True, pointer_steps=1_000_000, budget="1s"), tmp_path / "run", Told())
     assert result["sharpened"] is None
     assert any(re.match("it ended after [0-9,]+ steps, while trees were still sought", text) for text in told)
 

@@ -1,7 +1,9 @@
-"""Pointer and cell that take turns: who learns in which step, from what, and along which trees."""
+"""Pointer and cell that learn apart: who learns in which step, from what, and along which trees."""
 
+import dataclasses
 from collections import Counter
-from typing import ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,14 +12,12 @@ import torch
 from ordered_memory.classifier import Batch
 from ordered_memory.config import Experiment, OrderedMemoryConfig, TrainingConfig
 from ordered_memory.errors import InputError
-from ordered_memory.memory import OrderedMemory
+from ordered_memory.tasks.listops import ListOps
+from ordered_memory.tasks.logic import LogicConfig
 from ordered_memory.training import loop
-from ordered_memory.training.evaluation import Evaluation
 from ordered_memory.training.loop import Interrupted, train
 from ordered_memory.training.progress import Silent
-from ordered_memory.training.run_directory import Position
 from ordered_memory.training.turns import (
-    CELL,
     POINTER,
     RANDOM,
     RANDOM_POINTER,
@@ -35,73 +35,78 @@ from ordered_memory.training.turns import (
     with_random_trees,
 )
 from tests.training import Listener, everything_that_lasts, stopping_after, tiny
+from tests.training.test_sharpening import SCORE
 
-# Nine steps that seek trees: two along random trees, one in which the pointer learns them, three of the pointer alone,
-# three of each kind in turn. Four steps come after them, an epoch.
-PHASES = {"random_steps": 2, "start_steps": 1, "pointer_steps": 3, "turns_steps": 3, "short_length": 4}
-# The same with trees that are written twice, after six steps and after four more, which copy them and take turns.
-ROUNDS = {**PHASES, "rounds": 2, "copy_steps": 2, "turns_steps": 2}
+# Six steps that seek trees: two along random trees, one in which the pointer learns them, three of the pointer alone.
+# Four steps come after them, an epoch.
+PHASES = {"random_steps": 2, "start_steps": 1, "pointer_steps": 3, "short_length": 4}
+# Eight more before the epoch, four on each rung: two that copy trees, and two of the pointer alone.
+LADDER = {**PHASES, "written": True, "ladder": (4, 5), "copy_steps": 2, "climb_steps": 2}
+BOTH = {"pointer", "rest"}
 
 
-def apart(hard_share: float = 0.5, **training: float) -> Experiment:
+def apart(hard_share: float = 0.5, **training: Any) -> Experiment:
+    """Ten of its examples have at most 4 tokens, and ten have 5."""
     experiment = tiny(**{**PHASES, "epochs": 1, **training})
     encoder = OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2, hard_share=hard_share)
-    return Experiment(**{**vars(experiment), "encoder": encoder})
+    return dataclasses.replace(experiment, encoder=encoder)
 
 
 class TestNextTurn:
     def test_the_phases_in_their_order(self):
         config = TrainingConfig(**PHASES)
-        turns = [next_turn(config, 0.0, step) for step in range(12)]
-        first = [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3
-        assert turns == [*first, POINTER, Turn("sampled", "rest"), RANDOM, *[POINTER] * 3]
+        turns = [next_turn(config, 0.0, step) for step in range(9)]
+        assert turns == [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3 + [TOGETHER] * 3
 
-    def test_in_rounds_trees_are_copied_before_the_turns_which_need_no_random_ones(self):
-        config = TrainingConfig(**{**ROUNDS, "rounds": 3, "turns_steps": 3})
+    def test_on_each_rung_trees_are_copied_and_then_the_pointer_learns_alone(self):
+        config = TrainingConfig(**{**LADDER, "climb_steps": 3})
         turns = [next_turn(config, 0.0, step) for step in range(20)]
         first = [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3
-        again = [WRITTEN, WRITTEN, POINTER, Turn("sampled", "rest"), POINTER]
-        assert turns == first + 2 * again + [WRITTEN] * 4
-        assert config.seeking_steps == 16
-        assert [(phase.name, phase.begin, phase.renewed) for phase in phases(config)] == [
-            ("random", 0, 0),
-            ("start", 2, 0),
-            ("pointer", 3, 0),
-            ("copy", 6, 1),
-            ("turns", 8, 0),
-            ("copy", 11, 2),
-            ("turns", 13, 0),
-            ("last", 16, 3),
-        ]
+        assert turns == first + 2 * ([WRITTEN] * 2 + [POINTER] * 3) + [WRITTEN] * 4
 
-    def test_one_round_has_the_first_model_s_trees(self):
-        config = TrainingConfig(**{**ROUNDS, "rounds": 1})
+    def test_each_rung_begins_with_a_new_model_and_climbs_to_the_next(self):
+        config = TrainingConfig(**{**LADDER, "ladder": (4, 5, 8), "climb_steps": 3})
+        assert [(phase.name, phase.begin, phase.renewed, phase.longest) for phase in phases(config)] == [
+            ("random", 0, 0, None),
+            ("start", 2, 0, None),
+            ("pointer", 3, 0, None),
+            ("copy", 6, 1, 4),
+            ("climb", 8, 0, 5),
+            ("copy", 11, 2, 5),
+            ("climb", 13, 0, 8),
+            ("copy", 16, 3, 8),
+            ("climb", 18, 0, None),
+            ("last", 21, 4, None),
+        ]
+        assert config.seeking_steps == 21
+
+    def test_a_phase_ends_where_the_next_begins(self):
+        found = phases(TrainingConfig(**LADDER))
+        assert [phase.end for phase in found] == [*(phase.begin for phase in found[1:]), None]
+
+    def test_without_a_ladder_the_first_model_s_trees_are_written(self):
+        config = TrainingConfig(**{**LADDER, "ladder": ()})
         assert [(phase.name, phase.renewed) for phase in phases(config)][2:] == [("pointer", 0), ("last", 1)]
         assert config.seeking_steps == phases(config)[-1].begin == 6
-
-    def test_no_round_leaves_the_turns_to_the_first_model(self):
-        config = TrainingConfig(**{**ROUNDS, "rounds": 0})
-        assert [phase.name for phase in phases(config)][2:] == ["pointer", "turns", "last"]
-        assert config.seeking_steps == phases(config)[-1].begin == 8
+        assert next_turn(config, 0.0, 6) == WRITTEN
 
     def test_along_written_trees_the_share_of_hard_steps_is_the_cell_s_alone(self):
         torch.manual_seed(0)
-        config = TrainingConfig(**{**ROUNDS, "copy_steps": 1000})
-        for first in (6, 2000):
+        config = TrainingConfig(**{**LADDER, "copy_steps": 1000})
+        for first in (6, 1008, 2010):
             turns = Counter(next_turn(config, 0.7, step) for step in range(first, first + 1000))
             assert set(turns) == {WRITTEN_CELL, WRITTEN}
             assert turns[WRITTEN_CELL] == pytest.approx(700, abs=50)
 
-    def test_the_turns_may_take_the_likeliest_trees(self):
-        config = TrainingConfig(**PHASES, turns_pointer="hard")
-        assert [next_turn(config, 0.0, step) for step in range(6, 9)] == [POINTER, CELL, RANDOM]
+    def test_a_climb_has_no_hard_steps(self):
+        config = TrainingConfig(**{**LADDER, "climb_steps": 100})
+        assert {next_turn(config, 0.7, step) for step in range(8, 108)} == {POINTER}
 
-    def test_after_the_turns_steps_are_hard_or_soft_by_their_share(self):
+    def test_where_no_trees_are_written_steps_are_hard_or_soft_by_their_share(self):
         torch.manual_seed(0)
-        config = TrainingConfig(**PHASES)
-        turns = Counter(next_turn(config, 0.8, step) for step in range(9, 1009))
-        assert set(turns) == {CELL, POINTER}
-        assert turns[CELL] == pytest.approx(800, abs=50)
+        turns = Counter(next_turn(TrainingConfig(**PHASES), 0.8, step) for step in range(6, 1006))
+        assert set(turns) == {Turn("hard", "all"), TOGETHER}
+        assert turns[TOGETHER] == pytest.approx(200, abs=50)
 
     def test_without_phases_all_learn_together(self):
         torch.manual_seed(0)
@@ -157,80 +162,50 @@ class TestRandomTrees:
 
 
 class TestTraining:
-    def test_who_is_held_in_each_step(self, tmp_path, made):
-        changed, pointers, before = [], [], {}
-
-        def after_step(_: Position) -> None:
-            weights = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
-            moved = {name for name in before if not torch.equal(before[name], weights[name])}
-            changed.append({part: any((".attention." in name) == part for name in moved) for part in (True, False)})
-            pointers.append(made.model.encoder.step_pointer)
-            before.update(weights)
-
-        train(apart(hard_share=0.0, beta1=0.9), tmp_path / "run", Listener(after_step))
-        pointer, rest = ([step[part] for step in changed[1:]] for part in (True, False))
+    def test_who_is_held_in_each_step(self, tmp_path, moved):
+        train(apart(hard_share=0.0, beta1=0.9), tmp_path / "run", Silent())
         # With momentum too: what is held does not move by what it learned before.
-        assert pointer == [False] + [True] * 4 + [True, False, False] + [True] * 4
-        assert rest == [True] + [False] * 4 + [False, True, True] + [False] * 4
-        assert pointers == ["soft"] * 7 + ["sampled"] + ["soft"] * 5
+        assert moved == [{"rest"}] * 2 + [{"pointer"}] * 4 + [BOTH] * 4
 
-    def test_what_each_step_reads(self, tmp_path, monkeypatch):
-        seen, losses = [], loop.Classifier.losses
-        monkeypatch.setattr(loop.Classifier, "losses", lambda self, batch: seen.append(batch) or losses(self, batch))
-        monkeypatch.setattr(
-            loop, "evaluate", lambda *_, **__: Evaluation(1, 0.5, None, None, None, 1.0, 0.0, {}, (), ())
-        )
+    def test_a_hard_pointer_is_of_the_last_steps_only(self, tmp_path, before_updates):
+        pointers = before_updates(lambda model, *_: model.encoder.step_pointer)
+        train(apart(epochs=3), tmp_path / "run", Silent())
+        assert pointers[:6] == ["soft"] * 6
+        assert set(pointers[6:]) == {"soft", "hard"}
+
+    def test_what_each_step_reads(self, tmp_path, before_updates):
+        read = before_updates(lambda _model, _optimiser, batch: (batch.trees is not None, int(batch.lengths.max())))
         train(apart(), tmp_path / "run", Silent())
-        random = [batch.trees is not None for batch in seen]
-        assert random == [True] * 3 + [False] * 5 + [True] + [False] * 4
-        assert [int(batch.lengths.max()) <= 4 for batch in seen if batch.trees is not None] == [True] * 4
-        assert max(int(batch.lengths.max()) for batch in seen if batch.trees is None) > 4
+        assert [trees for trees, _ in read] == [True] * 3 + [False] * 7
+        assert max(length for _, length in read[:3]) == 4
+        assert max(length for _, length in read[3:6]) > 4
 
     def test_the_pointer_has_a_rate_of_its_own(self, tmp_path, made):
         rates = []
         listener = Listener(lambda _: rates.append({g["pointer"]: g["lr"] for g in made.optimiser.param_groups}))
         train(apart(schedule="constant", pointer_rate=3.0), tmp_path / "run", listener)
-        assert [rate[True] for rate in rates] == pytest.approx([0.03] * 13)
-        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 13)
+        assert [rate[True] for rate in rates] == pytest.approx([0.03] * 10)
+        assert [rate[False] for rate in rates] == pytest.approx([0.01] * 10)
 
     def test_schedules_of_the_rate(self, tmp_path, made):
         """None for the first model but a warm-up; a whole one for each phase after it, and for the epochs."""
         rates = []
         listener = Listener(lambda _: rates.append(made.optimiser.param_groups[0]["lr"] / 0.01))
-        settings = {**ROUNDS, "pointer_steps": 4, "copy_steps": 4, "turns_steps": 4, "schedule": "cosine"}
+        settings = {**LADDER, "pointer_steps": 4, "copy_steps": 4, "climb_steps": 4, "schedule": "cosine"}
         train(apart(warmup=0.25, **settings), tmp_path / "run", listener)
-        falls = [0.0, 1.0, 0.75, 0.25]
-        assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *falls, *falls, *falls])
+        assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *[0.0, 1.0, 0.75, 0.25] * 5])
 
-    def test_a_pointer_that_has_copied_trees_is_made_less_sure_once(self, tmp_path, monkeypatch):
-        factors, step, sharpen = [], loop._Run.step, OrderedMemory.sharpen
-        monkeypatch.setattr(
-            OrderedMemory, "sharpen", lambda self, factor: factors.append(factor) or sharpen(self, factor)
-        )
-        counts = []
-        monkeypatch.setattr(loop._Run, "step", lambda self, indices: step(self, indices) or counts.append(len(factors)))
-        train(apart(**ROUNDS, turns_sharpness=0.3), tmp_path / "run", Silent())
-        assert factors == [0.3]
-        assert counts == [0] * 8 + [1] * 6
+    def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, before_updates):
+        active = before_updates(lambda model, *_: model.input_dropout.training)
+        train(apart(hard_share=0.0, **LADDER), tmp_path / "run", Silent())
+        assert active == [True] * 2 + [False] * 4 + ([True] * 2 + [False] * 2) * 2 + [True] * 4
 
-    def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, made):
-        active = []
-        listener = Listener(lambda _: active.append(made.model.input_dropout.training))
-        train(apart(hard_share=0.0), tmp_path / "run", listener)
-        assert active == [True] * 2 + [False] * 5 + [True] * 2 + [False] * 4
+    def test_dropout_that_is_still_to_come_does_not_begin_where_trees_are_written(self, tmp_path, before_updates):
+        active = before_updates(lambda model, *_: model.input_dropout.training)
+        train(apart(hard_share=0.0, **LADDER, dropout_from=0.99), tmp_path / "run", Silent())
+        assert active == [False] * 18
 
-    def test_dropout_that_is_still_to_come_does_not_begin_where_trees_are_written(self, tmp_path, monkeypatch):
-        active, update = [], loop.update
-
-        def watched(model, optimiser, batch, clip):
-            active.append(model.input_dropout.training)
-            return update(model, optimiser, batch, clip)
-
-        monkeypatch.setattr(loop, "update", watched)
-        train(apart(hard_share=0.0, **ROUNDS, dropout_from=0.99), tmp_path / "run", Silent())
-        assert active == [False] * 14
-
-    @pytest.mark.parametrize("stop_after", [2, 4, 8, 10])
+    @pytest.mark.parametrize("stop_after", [2, 4, 8])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
         experiment = apart(beta1=0.9)
         train(experiment, tmp_path / "whole", Silent())
@@ -239,20 +214,71 @@ class TestTraining:
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 
-    @pytest.mark.parametrize("setting", [{"random_steps": 1}, {"turns_steps": 5}, {"pointer_rate": 2.0}])
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            {"random_steps": 1},
+            {"pointer_rate": 2.0},
+            {"written": True},
+            {"ladder": (4,), "written": True, "copy_steps": 1, "climb_steps": 1},
+        ],
+    )
     def test_a_model_without_a_pointer_is_refused(self, tmp_path, setting):
         with pytest.raises(InputError, match=f"{next(iter(setting))} is set, and lstm has no pointer"):
             train(tiny("lstm", **setting), tmp_path / "run", Silent())
         assert not (tmp_path / "run").exists()
 
 
+class TestLadder:
+    def test_cell_and_pointer_copy_trees_and_the_pointer_climbs_alone(self, tmp_path, moved):
+        train(apart(hard_share=0.0, beta1=0.9, **LADDER), tmp_path / "run", Silent())
+        assert moved[6:] == ([BOTH] * 2 + [{"pointer"}] * 2) * 2 + [BOTH] * 4
+
+    def test_no_sentence_is_longer_than_its_rung_says_but_in_the_last_climb(self, tmp_path, before_updates):
+        longest = before_updates(lambda _model, _optimiser, batch: int(batch.lengths.max()))
+        pairs = {"task": "logic", "data": LogicConfig(pairs=60, source="generated")}
+        experiment = apart(**{**LADDER, "ladder": (4, 10), "copy_steps": 20, "climb_steps": 20})
+        train(dataclasses.replace(experiment, **pairs), tmp_path / "run", Silent())
+        *rungs, last = (max(longest[begin : begin + 20]) for begin in (6, 26, 46, 66))
+        assert rungs == [4, 10, 10]
+        assert last > 10
+
+    def test_a_pointer_that_has_copied_trees_is_made_less_sure_once_before_it_climbs(self, tmp_path, before_updates):
+        scores = before_updates(lambda model, *_: model.state_dict()[SCORE].abs().sum().item())
+        train(apart(**LADDER, climb_sharpness=0.3, learning_rate=1e-9), tmp_path / "run", Silent())
+        changes = {step: after / before for step, (before, after) in enumerate(pairwise(scores), 1)}
+        for step in (6, 10, 14):  # new models
+            del changes[step]
+        assert changes == pytest.approx({step: 0.3 if step in (8, 12) else 1.0 for step in changes}, rel=1e-3)
+
+    def test_new_models_and_climbs_begin_without_moments(self, tmp_path, before_updates):
+        moments = before_updates(lambda _model, optimiser, _batch: len(optimiser.state) > 0)
+        train(apart(**LADDER), tmp_path / "run", Silent())
+        assert moments == [False] + [True] * 5 + [False, True] * 4 + [False] + [True] * 3
+
+    def test_a_rung_that_is_below_every_example_is_refused_and_leaves_no_folder(self, tmp_path, monkeypatch):
+        experiment = apart(**{**LADDER, "ladder": (3, 5)})
+        task = ListOps(experiment.data)
+        splits = task.splits()
+        splits["train"] = [example for example in splits["train"] if len(example.sentences[0]) > 3]
+        monkeypatch.setattr(task, "splits", lambda: splits)
+        with pytest.raises(InputError, match="ladder has 3, and every training example is longer"):
+            train(experiment, tmp_path / "run", Silent(), task=task)
+        assert list(tmp_path.iterdir()) == []
+
+
 class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"turns_steps": -1}, "turns_steps is -1, and must be at least 0"),
-            ({"rounds": -1}, "rounds is -1, and must be at least 0"),
-            ({"rounds": 2}, "copy_steps is 0, and with rounds at 2 new models have to copy trees: set it"),
+            ({"climb_steps": -1}, "climb_steps is -1, and must be at least 0"),
+            ({"climb_sharpness": 0.0}, "climb_sharpness is 0.0, and must be greater than 0"),
+            ({**LADDER, "ladder": (9, 5)}, "ladder is 9 5, and each of its lengths must be greater than 0 and than"),
+            ({**LADDER, "ladder": (5, 5)}, "ladder is 5 5, and each of its lengths"),
+            ({**LADDER, "ladder": (0, 5)}, "ladder is 0 5, and each of its lengths"),
+            ({**LADDER, "written": False}, "ladder is 4 5, and a new model writes trees there: set written"),
+            ({**LADDER, "copy_steps": 0}, "copy_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
+            ({**LADDER, "climb_steps": 0}, "climb_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
             ({"seeking_batch_size": 5}, "seeking_batch_size is set, and there are no steps that seek trees"),
             ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
             ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),
@@ -266,31 +292,31 @@ class TestSettings:
     def test_of_former_versions_are_read_where_they_did_nothing(self):
         values = Experiment().to_dict()
         values["training"] |= {"scouts": 0, "teacher": None, "teacher_until": 1.0, "turns_until": 0.0}
+        values["training"] |= {"rounds": 0, "turns_steps": 0, "turns_sharpness": 1.0, "turns_pointer": "sampled"}
         assert Experiment.from_dict(values) == Experiment()
-        values["training"]["scouts"] = 3
-        with pytest.raises(InputError, match="training: scouts is 3: this version has no such setting any more"):
-            Experiment.from_dict(values)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("scouts", 3), ("rounds", 1), ("turns_steps", 1200), ("turns_sharpness", 0.3), ("turns_pointer", "hard")],
+    )
+    def test_of_former_versions_are_refused_where_they_did_something(self, name, value):
+        told = f"training: {name} is {value!r}: this version has no such setting any more"
+        with pytest.raises(InputError, match=told):
+            Experiment.from_dict({"training": {name: value}})
 
 
 def test_examples_that_steps_have_read():
     config = TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=2)
-    assert [examples_read(config, steps) for steps in (0, 4, 9, 11)] == [0, 8, 18, 34]
-    assert examples_read(TrainingConfig(**PHASES, batch_size=8), 11) == 88
-    rounds = TrainingConfig(**ROUNDS, batch_size=8, seeking_batch_size=2)  # those that copy are whole
-    assert [examples_read(rounds, steps) for steps in (6, 7, 8, 10, 11)] == [12, 20, 28, 32, 40]
+    assert [examples_read(config, steps) for steps in (0, 4, 6, 8)] == [0, 8, 12, 28]
+    assert examples_read(TrainingConfig(**PHASES, batch_size=8), 8) == 64
+    ladder = TrainingConfig(**LADDER, batch_size=8, seeking_batch_size=2)  # those that copy are whole
+    assert [examples_read(ladder, steps) for steps in (6, 7, 8, 10, 12, 14, 15)] == [12, 20, 28, 32, 48, 52, 60]
 
 
-def test_smaller_batches_while_trees_are_sought(tmp_path, monkeypatch):
-    sizes, update = [], loop.update
-
-    def watched(model, optimiser, batch, clip):
-        sizes.append(len(batch.labels))
-        return update(model, optimiser, batch, clip)
-
-    monkeypatch.setattr(loop, "update", watched)
-    train(apart(batch_size=5, seeking_batch_size=2), tmp_path / "run", Silent())
-    assert sizes[:9] == [2] * 9
-    assert max(sizes[9:]) == 5
+def test_smaller_batches_while_trees_are_sought(tmp_path, before_updates):
+    sizes = before_updates(lambda _model, _optimiser, batch: len(batch.labels))
+    train(apart(batch_size=5, seeking_batch_size=2, **LADDER), tmp_path / "run", Silent())
+    assert sizes == [2] * 6 + [5, 5, 2, 2] * 2 + [5] * 4
 
 
 def test_examples_are_drawn_while_trees_are_sought_and_the_epochs_come_whole_after_that(tmp_path, monkeypatch):
@@ -302,11 +328,11 @@ def test_examples_are_drawn_while_trees_are_sought_and_the_epochs_come_whole_aft
         return batch(self, indices, model)
 
     monkeypatch.setattr(loop.Dataset, "batch", watched)
-    train(apart(batch_size=5, turns_steps=60), tmp_path / "run", Silent())
-    soft = [indices for step, indices in enumerate(read[:66]) if step >= 6 and step % 3 != 2]
-    assert len(soft) == 40
+    train(apart(batch_size=5, pointer_steps=40), tmp_path / "run", Silent())
+    soft = read[3:43]
     assert all(len(indices) == 5 for indices in soft)
-    assert sorted(place for indices in read[66:] for place in indices) == list(range(20))
+    assert any(len(set(indices)) < 5 for indices in soft)
+    assert sorted(place for indices in read[43:] for place in indices) == list(range(20))
 
 
 def test_no_larger_ones():

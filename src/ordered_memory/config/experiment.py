@@ -24,6 +24,10 @@ FORMER = {
     "searches": 1,
     "write_every": 0,
     "renew": False,
+    "rounds": 0,
+    "turns_steps": 0,
+    "turns_sharpness": 1.0,
+    "turns_pointer": "sampled",
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
 
@@ -98,31 +102,26 @@ class TrainingConfig:
     """How far the random trees that the pointer starts from lean to the right."""
     pointer_steps: int = 0
     """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
-    rounds: int = 0
-    """How often trees are written down, as a hard pointer has them, for a new model to learn along: one that sought
-    trees has learned to get along with any of them, which it does not unlearn. All new models but the last learn along
-    them for a while (--copy-steps) and then seek better ones (--turns-steps). The last one learns along them to the
-    end: the cell alone in its share of the steps (--hard-share), and cell and pointer, which is told what the trees
-    join, in the others. 1: the first model's trees, and neither copies nor turns. 0: no trees are written, and the
-    first model is the only one. For ordered-memory."""
+    written: bool = False
+    """Write down the trees that a hard pointer gives to all training examples, once they are found, for a new model that
+    learns along them to the end: the cell alone in its share of the steps (--hard-share), and in the others the pointer
+    too, which is told what the trees join. For ordered-memory."""
+    ladder: tuple[int, ...] = ()
+    """Rungs on which trees are sought before, each the most tokens of an example's longest sentence. On each a new model
+    copies the trees of examples up to there (--copy-steps); then its pointer alone learns, from examples up to the
+    next rung, and from all on the last: so it seeks trees by which what was learned from short ones is right of longer
+    ones too. For ordered-memory, with --written."""
     copy_steps: int = 0
-    """Steps in which each new model but the last learns along written trees, those of a sample of the training
-    examples, as the last one does. They need two --rounds or more. For ordered-memory."""
-    turns_steps: int = 0
-    """Steps that take turns: with a soft pointer it alone learns, and along trees that are drawn by its weights all
-    the rest. Each new model but the last has so many, after --copy-steps. Where no trees are written (--rounds 0) the
-    first model has them, and every third goes along random trees, so that phrases keep their meaning; later steps have
-    a soft pointer or a hard one, as --hard-share says, and what learns from soft steps and what from hard ones stays
-    apart. For ordered-memory."""
-    turns_sharpness: float = 1.0
-    """What the scores of a pointer that has copied trees are multiplied by before it takes turns: less than 1 makes it
-    less sure, so that the trees that are drawn differ more. For ordered-memory."""
-    turns_pointer: Literal["sampled", "hard"] = "sampled"
-    """Along which trees the rest learns in the turns: drawn by the pointer's weights, or the likeliest."""
+    """Steps in which the new model of each rung learns along written trees, those of a sample of the training examples,
+    cell and pointer both. For ordered-memory."""
+    climb_steps: int = 0
+    """Steps after these, on each rung, in which its pointer learns alone, from longer examples. For ordered-memory."""
+    climb_sharpness: float = 1.0
+    """What the scores of a pointer that has copied trees are multiplied by before it learns alone: less than 1 makes it
+    less sure, so that it hears of other trees. For ordered-memory."""
     seeking_batch_size: int = 0
-    """Examples in a step of the random, the start's, the pointer's and the turns' steps, where many small ones find
-    trees sooner than few large ones; the rest of each batch is left out. 0: as in any other, which is the most. For
-    ordered-memory."""
+    """Examples in a step of the random ones, the start's, and those in which the pointer learns alone, where many small
+    ones find trees sooner than few large ones. 0: as in any other, which is the most. For ordered-memory."""
     pointer_rate: float = 1.0
     """The pointer's learning rate, in times of the rest's. For ordered-memory."""
     sharpen: bool = False
@@ -172,7 +171,7 @@ class TrainingConfig:
             "halve_after",
             "short_length",
             "pointer_rate",
-            "turns_sharpness",
+            "climb_sharpness",
         ):
             require_positive(name, getattr(self, name))
         for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
@@ -183,9 +182,8 @@ class TrainingConfig:
             "random_steps",
             "start_steps",
             "pointer_steps",
-            "rounds",
             "copy_steps",
-            "turns_steps",
+            "climb_steps",
             "seeking_batch_size",
         ):
             require_not_negative(name, getattr(self, name))
@@ -196,13 +194,20 @@ class TrainingConfig:
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
         )
+        rungs = " ".join(map(str, self.ladder))
         require(
-            self.copy_steps > 0 or self.rounds < 2,
-            f"copy_steps is {self.copy_steps}, and with rounds at {self.rounds} new models have to copy trees: set it",
+            all(low < high for low, high in zip((0, *self.ladder), self.ladder, strict=False)),
+            f"ladder is {rungs}, and each of its lengths must be greater than 0 and than the one before it",
         )
+        require(self.written or not self.ladder, f"ladder is {rungs}, and a new model writes trees there: set written")
+        for name in ("copy_steps", "climb_steps"):
+            require(
+                getattr(self, name) > 0 or not self.ladder,
+                f"{name} is {getattr(self, name)}, and ladder is {rungs}: set it, or leave ladder empty",
+            )
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
-            "seeking_batch_size is set, and there are no steps that seek trees: set turns_steps too",
+            "seeking_batch_size is set, and there are no steps that seek trees: set pointer_steps too",
         )
         if self.budget is not None:
             parse_duration(self.budget)
@@ -211,9 +216,7 @@ class TrainingConfig:
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
         first = self.random_steps + self.start_steps + self.pointer_steps
-        if self.rounds == 0:
-            return first + self.turns_steps
-        return first + (self.rounds - 1) * (self.copy_steps + self.turns_steps)
+        return first + len(self.ladder) * (self.copy_steps + self.climb_steps)
 
     @property
     def budget_seconds(self) -> float | None:

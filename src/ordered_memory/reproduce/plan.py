@@ -208,17 +208,15 @@ def logic_rows() -> list[Row]:
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
-    none = ("random_steps", "start_steps", "pointer_steps", "turns_steps", "rounds", "seeking_batch_size")
-    no_phases = {**dict.fromkeys(none, 0), "pointer_rate": 1.0}
+    none = ("random_steps", "start_steps", "pointer_steps", "copy_steps", "climb_steps", "seeking_batch_size")
+    no_phases = {**dict.fromkeys(none, 0), "ladder": (), "written": False, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
-        "one-round": ("the trees of the first model, no turns", {"training": {"rounds": 1}}),
-        "three-rounds": ("copied and sought twice", {"training": {"rounds": 3}}),
-        "sure": ("a pointer as sure as it has copied the trees", {"training": {"turns_sharpness": 1.0}}),
-        "likeliest": ("the cell along the likeliest trees, not drawn ones", {"training": {"turns_pointer": "hard"}}),
+        "no-ladder": ("the trees of the first model, no ladder", {"training": {"ladder": ()}}),
+        "two-rungs": ("two rungs in the place of five", {"training": {"ladder": (7, 13)}}),
+        "sure": ("a pointer as sure as it has copied the trees", {"training": {"climb_sharpness": 1.0}}),
         "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
         "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),
-        "trees-of-the-moment": ("no trees written down: those of the moment", {"training": {"rounds": 0}}),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),
     }
     return [Row(key, title, _changed(shorter, **parts), group="ablations") for key, (title, parts) in options.items()]

@@ -155,7 +155,10 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        self.kinds = by_label(self.training_set.labels, np.arange(len(self.training_set)))
+        self.kinds = {
+            phase.longest: by_label(self.training_set.labels, self.up_to(phase.longest))
+            for phase in phases(self.config)
+        }
         if any(turn.trees == "random" for phase in phases(self.config) for turn in phase.turns):
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -246,9 +249,10 @@ class _Run:
             position.epochs_began = self.share_done if phase.name == "last" else 0.0
             if phase.renewed:
                 self.renew(phase)  # which leaves dropout as in any step: what follows says where there is none
-            if phase.name == "turns" and config.rounds:
+            if phase.name == "climb":
                 for memory in memories(self.model):
-                    memory.sharpen(config.turns_sharpness)
+                    memory.sharpen(config.climb_sharpness)
+                self.optimiser.state.clear()  # of another pointer, and of steps that told it the trees
         turn = next_turn(config, hard_share, position.step)
         rate = learning_rate(config, self.share_of_schedule(phase), position.rate_scale)
         for group in self.optimiser.param_groups:
@@ -263,7 +267,7 @@ class _Run:
         if config.dropout_from or self.apart:
             # A pointer that learns alone is shown what the cell will do at test.
             set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
-        self.model.encoder.step_pointer = turn.trees if turn.trees in ("hard", "sampled") else "soft"
+        self.model.encoder.step_pointer = "hard" if turn.trees == "hard" else "soft"
         self.model.encoder.imitates = turn in IMITATES
         batch = self.training_set.batch(indices := self.examples_of(phase, turn, indices), self.model)
         if turn.trees == "random":
@@ -289,11 +293,20 @@ class _Run:
             return indices
         if turn.trees == "random":
             return draw(self.short, self.config, self.position.step)
-        kinds = self.kinds
         if phase.name == "copy":
             assert self.written is not None  # they were, before the first such step
             kinds = by_label(self.training_set.labels, self.written.examples)
+        else:
+            kinds = self.kinds[phase.longest]
         return draw(kinds, self.config, self.position.step)
+
+    def up_to(self, longest: int | None) -> NDArray[np.int64]:
+        """The training examples of which no sentence is longer than that."""
+        lengths = np.array([max(map(len, sentences)) for sentences in self.training_set.rows])
+        examples = np.flatnonzero(lengths <= longest) if longest is not None else np.arange(len(lengths))
+        if not len(examples):
+            raise InputError(f"ladder has {longest}, and every training example is longer")
+        return examples
 
     def share_of_schedule(self, phase: Phase) -> float:
         """How far that of the learning rate is. A first model, which seeks trees from nothing, has none but a warm-up;
@@ -301,11 +314,11 @@ class _Run:
         if phase.end is None:
             return self.share_of_epochs
         share = phase.share(self.position.step)
-        return share if phase.name in ("copy", "turns") else min(share, self.config.warmup)
+        return share if phase.name in ("copy", "climb") else min(share, self.config.warmup)
 
     def renew(self, phase: Phase) -> None:
         """Writes down the trees of the moment, for a new model to learn along them."""
-        examples = np.arange(len(self.training_set))
+        examples = self.up_to(phase.longest)
         if phase.name == "copy":
             generator = np.random.Generator(np.random.PCG64([self.config.seed, phase.renewed, 3]))
             examples = np.sort(generator.permutation(examples)[:SAMPLE])

@@ -1,9 +1,10 @@
-"""Who learns in a step, and along which trees: pointer and cell can take turns until they have found each other.
+"""Who learns in a step, and along which trees: pointer and cell can learn apart until they have found each other.
 
 A soft step shows the pointer what would change if it pointed elsewhere. The cell that learned from it too would fit the
-blur. So it learns along whole trees: before the pointer has any, along random ones, and then along those that are drawn
-by the pointer's weights. Along the likeliest ones alone it would learn their mistakes by heart, and the pointer would
-never hear of them.
+blur. So it learns along whole trees: before the pointer has any, along random ones, and then along those that the
+pointer has found, of short examples only. What it learns so of short ones tells the pointer which trees of longer ones
+are right; a cell that had learned along the trees of these too would get along with their mistakes, and the pointer
+would never hear of them.
 """
 
 from collections.abc import Sequence
@@ -24,19 +25,19 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "sampled", "random", "written"]
+    trees: Literal["soft", "hard", "random", "written"]
     learns: Literal["all", "pointer", "rest"]
 
 
 TOGETHER = Turn("soft", "all")
-POINTER, CELL = Turn("soft", "pointer"), Turn("hard", "rest")
+POINTER = Turn("soft", "pointer")
 RANDOM, RANDOM_POINTER = Turn("random", "rest"), Turn("random", "pointer")
 WRITTEN_CELL, WRITTEN = Turn("written", "rest"), Turn("written", "all")
 IMITATES = (RANDOM_POINTER, WRITTEN)
 """Those in which the pointer learns from trees that it is shown."""
 
 
-PhaseName = Literal["random", "start", "pointer", "copy", "turns", "last"]
+PhaseName = Literal["random", "start", "pointer", "copy", "climb", "last"]
 
 
 class Phase(NamedTuple):
@@ -45,8 +46,9 @@ class Phase(NamedTuple):
     name: PhaseName
     begin: int
     end: int | None  # of the last: none
-    turns: tuple[Turn, ...]  # one after the other; of "copy" and "last": drawn by the encoder's share of hard steps
+    turns: tuple[Turn, ...]  # of "last" two, drawn by the encoder's share of hard steps; else one
     renewed: int = 0  # it begins with a new model, along trees that the one before it wrote: the how-manieth
+    longest: int | None = None  # the most tokens of a sentence of its examples
 
     def share(self, step: int) -> float:
         """How much of it is done before a step."""
@@ -57,26 +59,22 @@ class Phase(NamedTuple):
 @cache
 def phases(config: TrainingConfig) -> tuple[Phase, ...]:
     """Of a run, in their order. It takes as many steps to find trees, however many examples there are."""
-    drawn, written = Turn(config.turns_pointer, "rest"), (WRITTEN_CELL, WRITTEN)
     found: list[Phase] = []
 
-    def add(name: PhaseName, steps: int, *turns: Turn, new: int = 0) -> None:
+    def add(name: PhaseName, steps: int, *turns: Turn, new: int = 0, longest: int | None = None) -> None:
         begin = found[-1].end or 0 if found else 0
         if steps:
-            found.append(Phase(name, begin, begin + steps, turns, new))
+            found.append(Phase(name, begin, begin + steps, turns, new, longest))
 
     add("random", config.random_steps, RANDOM)
     add("start", config.start_steps, RANDOM_POINTER)
     add("pointer", config.pointer_steps, POINTER)
-    for number in range(1, config.rounds):
-        add("copy", config.copy_steps, *written, new=number)
-        add("turns", config.turns_steps, POINTER, drawn)
-    if config.rounds:
-        last = written
-    else:
-        add("turns", config.turns_steps, POINTER, drawn, RANDOM)
-        last = (CELL, POINTER) if config.turns_steps else (Turn("hard", "all"), TOGETHER)
-    return (*found, Phase("last", config.seeking_steps, None, last, config.rounds))
+    rungs = config.ladder
+    for number, (rung, above) in enumerate(zip(rungs, [*rungs, None][1:], strict=True), 1):
+        add("copy", config.copy_steps, WRITTEN, new=number, longest=rung)
+        add("climb", config.climb_steps, POINTER, longest=above)
+    last = (WRITTEN_CELL, WRITTEN) if config.written else (Turn("hard", "all"), TOGETHER)
+    return (*found, Phase("last", config.seeking_steps, None, last, len(rungs) + 1 if config.written else 0))
 
 
 def phase_of(config: TrainingConfig, step: int) -> Phase:
@@ -87,10 +85,10 @@ def phase_of(config: TrainingConfig, step: int) -> Phase:
 def next_turn(config: TrainingConfig, hard_share: float, step: int) -> Turn:
     """The turn of a step."""
     phase = phase_of(config, step)
-    if phase.name in ("copy", "last"):
+    if phase.name == "last":
         hard, other = phase.turns
         return hard if hard_share > 0 and float(torch.rand(())) < hard_share else other
-    return phase.turns[(step - phase.begin) % len(phase.turns)]
+    return phase.turns[0]
 
 
 def seed_of_new_model(config: TrainingConfig, number: int) -> int:
@@ -121,8 +119,8 @@ def examples_read(config: TrainingConfig, steps: int) -> int:
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    names = ("random_steps", "start_steps", "pointer_steps", "rounds", "turns_steps")
-    settings = {name: getattr(config, name) > 0 for name in names}
+    names = ("random_steps", "start_steps", "pointer_steps", "ladder", "written")
+    settings = {name: bool(getattr(config, name)) for name in names}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
 
