@@ -124,7 +124,6 @@ class TestRefusal:
                 for name in ("dropout", "attention_dropout", "threshold")
                 for bad in (-0.1, 1.0, math.nan, math.inf)
             ),
-            *((OrderedMemoryConfig, "lateness", bad) for bad in (0.0, -1.0, math.nan, math.inf)),
             (LSTMConfig, "hidden_size", 0),
             (LSTMConfig, "num_layers", 0),
             (LSTMConfig, "dropout", 1.0),

@@ -92,11 +92,16 @@ class TestNextTurn:
 
     def test_along_written_trees_the_share_of_hard_steps_is_the_cell_s_alone(self):
         torch.manual_seed(0)
-        config = TrainingConfig(**{**LADDER, "copy_steps": 1000})
-        for first in (6, 1008, 2010):
-            turns = Counter(next_turn(config, 0.7, step) for step in range(first, first + 1000))
-            assert set(turns) == {WRITTEN_CELL, WRITTEN}
-            assert turns[WRITTEN_CELL] == pytest.approx(700, abs=50)
+        config = TrainingConfig(**LADDER)
+        first = config.seeking_steps
+        turns = Counter(next_turn(config, 0.7, step) for step in range(first, first + 1000))
+        assert set(turns) == {WRITTEN_CELL, WRITTEN}
+        assert turns[WRITTEN_CELL] == pytest.approx(700, abs=50)
+
+    def test_who_copies_trees_learns_whole_in_every_step(self):
+        config = TrainingConfig(**LADDER)
+        copies = [step for phase in phases(config) if phase.name == "copy" for step in range(phase.begin, phase.end)]
+        assert {next_turn(config, 1.0, step) for step in copies} == {WRITTEN}
 
     def test_a_climb_has_no_hard_steps(self):
         config = TrainingConfig(**{**LADDER, "climb_steps": 100})
@@ -262,7 +267,7 @@ class TestLadder:
         splits = task.splits()
         splits["train"] = [example for example in splits["train"] if len(example.sentences[0]) > 3]
         monkeypatch.setattr(task, "splits", lambda: splits)
-        with pytest.raises(InputError, match="ladder has 3, and every training example is longer"):
+        with pytest.raises(InputError, match="ladder is 3 5, and every training example has more than 3 tokens"):
             train(experiment, tmp_path / "run", Silent(), task=task)
         assert list(tmp_path.iterdir()) == []
 

@@ -35,8 +35,6 @@ class OrderedMemoryConfig:
     """A cell is computed only where the pointer's cumulative probability reaches this; 0 computes all."""
     entropy_weight: float = 0.0
     """Weight of the pointer's entropy in the loss: it makes soft and hard pointer agree; not in the paper."""
-    lateness: float = 1.0
-    """Of trees that are drawn by the pointer's weights: above 1, those that join late are likelier than that."""
     hard_share: float = 0.0
     """Share of the training steps in which the pointer is hard, and learns nothing itself: the cell learns to work with
     whole sub-trees, and the pointer of the other steps to be sharp; not in the paper. It counts once trees are found,
@@ -50,7 +48,6 @@ class OrderedMemoryConfig:
         for name in ("dropout", "attention_dropout", "threshold", "hard_share"):
             require_rate(name, getattr(self, name))
         require_not_negative("entropy_weight", self.entropy_weight)
-        require_positive("lateness", self.lateness)
 
 
 @dataclass(frozen=True)

@@ -103,14 +103,18 @@ class TrainingConfig:
     pointer_steps: int = 0
     """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
     written: bool = False
-    """Write down the trees that a hard pointer gives to all training examples, once they are found, for a new model that
-    learns along them to the end: the cell alone in its share of the steps (--hard-share), and in the others the pointer
-    too, which is told what the trees join. For ordered-memory."""
+    """Write down the trees that a hard pointer gives to all training examples, once they are found, for a new model to
+    learn along to the end: the cell alone in its share of the steps (--hard-share), and in the others the pointer too,
+    which is told what the trees join. For ordered-memory."""
     ladder: tuple[int, ...] = ()
-    """Rungs on which trees are sought before, each the most tokens of an example's longest sentence. On each a new model
-    copies the trees of examples up to there (--copy-steps); then its pointer alone learns, from examples up to the
-    next rung, and from all on the last: so it seeks trees by which what was learned from short ones is right of longer
-    ones too. For ordered-memory, with --written."""
+    """Rungs on which trees are sought before, each the most tokens of an example's longest sentence. On each a new
+    model copies the trees of examples up to there (--copy-steps); then its pointer alone learns, from examples up to
+    the next higher rung, and from all on the highest: so it seeks trees by which what was learned from short ones is
+    right of longer ones too. A rung may come several times. For ordered-memory, with --written."""
+    judged: bool = False
+    """Judge the trees of every model on the ladder, and go on with the best ones so far: a new cell learns along those
+    of examples up to the highest rung but one, and the less its loss on longer ones, up to the highest, the better they
+    are. For ordered-memory, with --ladder."""
     copy_steps: int = 0
     """Steps in which the new model of each rung learns along written trees, those of a sample of the training examples,
     cell and pointer both. For ordered-memory."""
@@ -194,10 +198,15 @@ class TrainingConfig:
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
         )
+        object.__setattr__(self, "ladder", tuple(self.ladder))  # a list would not do where phases are kept by config
         rungs = " ".join(map(str, self.ladder))
         require(
-            all(low < high for low, high in zip((0, *self.ladder), self.ladder, strict=False)),
-            f"ladder is {rungs}, and each of its lengths must be greater than 0 and than the one before it",
+            all(low <= high for low, high in zip((1, *self.ladder), self.ladder, strict=False)),
+            f"ladder is {rungs}, and each of its lengths must be at least 1 and no less than the one before it",
+        )
+        require(
+            len(set(self.ladder)) > 1 or not self.judged,
+            "judged is set, and ladder has no two lengths by which trees could be judged: set them",
         )
         require(self.written or not self.ladder, f"ladder is {rungs}, and a new model writes trees there: set written")
         for name in ("copy_steps", "climb_steps"):

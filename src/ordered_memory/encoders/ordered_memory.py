@@ -32,7 +32,6 @@ class OrderedMemoryEncoder(Encoder):
             attention=config.attention,
             cell=config.cell,
             threshold=config.threshold,
-            lateness=config.lateness,
         )
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
@@ -29,6 +30,8 @@ from ordered_memory.training.batching import (
     of_like_length,
 )
 from ordered_memory.training.evaluation import evaluate, trivial_f1
+from ordered_memory.training.judging import SAMPLE as JUDGED
+from ordered_memory.training.judging import loss_on_longer
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
@@ -52,6 +55,13 @@ from ordered_memory.training.turns import (
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.training.written import SAMPLE, WrittenTrees
 from ordered_memory.vectors import WordVectors
+
+
+class _Judged(NamedTuple):
+    """A model and how good its trees are: the loss of a new cell on longer examples."""
+
+    model: Classifier
+    loss: float
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -96,6 +106,7 @@ def train(
         if resume:
             run.position = directory.load_last(model, run.optimiser)
             run.written = directory.load_written(run.training_set, task.sentences)
+            run.found = directory.load_found()
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
@@ -151,6 +162,7 @@ class _Run:
         self.position = Position()
         self.asked: list[int] = []  # signals that ask it to stop
         self.written: WrittenTrees | None = None
+        self.found: dict[str, Tensor] | None = None  # the weights behind the best trees so far, where they are judged
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
@@ -192,7 +204,7 @@ class _Run:
                     self.step(batches[position.batch])
                 except Interrupted:
                     self.model.train()
-                    self.directory.save_last(self.model, self.optimiser, position, self.written)
+                    self.save()
                     raise
                 position.seconds = time.perf_counter() - began
                 self.progress.step(position, self.share_done)
@@ -207,7 +219,7 @@ class _Run:
                 stop = bool(asked)
                 late = time.perf_counter() - saved > config.checkpoint_seconds
                 if due or stop or position.finished or late:
-                    self.directory.save_last(self.model, self.optimiser, position, self.written)
+                    self.save()
                     saved = time.perf_counter()
                 if stop and not position.finished:
                     raise Interrupted
@@ -305,7 +317,8 @@ class _Run:
         lengths = np.array([max(map(len, sentences)) for sentences in self.training_set.rows])
         examples = np.flatnonzero(lengths <= longest) if longest is not None else np.arange(len(lengths))
         if not len(examples):
-            raise InputError(f"ladder has {longest}, and every training example is longer")
+            rungs = " ".join(map(str, self.config.ladder))
+            raise InputError(f"ladder is {rungs}, and every training example has more than {longest} tokens")
         return examples
 
     def share_of_schedule(self, phase: Phase) -> float:
@@ -317,23 +330,58 @@ class _Run:
         return share if phase.name in ("copy", "climb") else min(share, self.config.warmup)
 
     def renew(self, phase: Phase) -> None:
-        """Writes down the trees of the moment, for a new model to learn along them."""
+        """Writes down the trees of the moment, or the best ones so far, for a new model to learn along them."""
+        judged = self.judge() if self.config.judged else None
         examples = self.up_to(phase.longest)
         if phase.name == "copy":
-            generator = np.random.Generator(np.random.PCG64([self.config.seed, phase.renewed, 3]))
-            examples = np.sort(generator.permutation(examples)[:SAMPLE])
-        self.progress.tell(f"writing down the trees of {len(examples):,} training examples, for a new model")
-        advance = self.measured(len(examples))
-
-        def unless_stopped(more: int) -> None:
-            advance(more)
-            if self.asked:  # nothing has changed since the last step: it is done again from there
-                raise Interrupted
-
-        self.written = WrittenTrees.of(self.model, self.training_set, examples, unless_stopped)
+            examples = self.sample(examples, SAMPLE, phase.renewed)
+        written = self.write(self.model if judged is None else judged.model, examples, "for a new model")
+        if judged is not None:
+            self.position.judged_loss, self.found = judged.loss, judged.model.state_dict()
+        self.written = written
         torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
         self.model.load_state_dict(self.fresh().state_dict())
         self.optimiser.state.clear()
+
+    def judge(self) -> "_Judged":
+        """The model with the better trees: that of the moment, or the best so far."""
+        low, high = sorted(set(self.config.ladder))[-2:]
+        trees = self.write(self.model, self.sample(self.up_to(high), JUDGED, 0), "to judge them")
+        torch.manual_seed(seed_of_new_model(self.config, 0))
+        longer = ~np.isin(trees.examples, self.up_to(low))
+        loss = loss_on_longer(self.fresh(), self.config, trees, self.training_set, longer, self.unless_stopped)
+        best = self.position.judged_loss
+        told = "the first ones" if best is None else f"the best so far {best:.3f}"
+        self.progress.tell(f"a new cell's loss on longer examples, along these trees: {loss:.3f}; {told}")
+        model = self.fresh()
+        if best is None or loss < best:
+            model.load_state_dict(self.model.state_dict())
+            return _Judged(model, loss)
+        assert self.found is not None  # it came with the loss
+        model.load_state_dict(self.found)
+        return _Judged(model, best)
+
+    def write(self, model: Classifier, examples: NDArray[np.int64], purpose: str) -> WrittenTrees:
+        self.progress.tell(f"writing down the trees of {len(examples):,} training examples, {purpose}")
+        advance = self.measured(len(examples))
+
+        def more_done(more: int) -> None:
+            advance(more)
+            self.unless_stopped()
+
+        return WrittenTrees.of(model, self.training_set, examples, more_done)
+
+    def unless_stopped(self) -> None:
+        if self.asked:  # nothing has changed since the last step: it is done again from there
+            raise Interrupted
+
+    def sample(self, examples: NDArray[np.int64], count: int, number: int) -> NDArray[np.int64]:
+        """So many of the examples, in their order, drawn by the run's seed and a number."""
+        generator = np.random.Generator(np.random.PCG64([self.config.seed, number, 3]))
+        return np.sort(generator.permutation(examples)[:count])
+
+    def save(self) -> None:
+        self.directory.save_last(self.model, self.optimiser, self.position, self.written, self.found)
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

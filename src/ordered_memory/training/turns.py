@@ -69,12 +69,11 @@ def phases(config: TrainingConfig) -> tuple[Phase, ...]:
     add("random", config.random_steps, RANDOM)
     add("start", config.start_steps, RANDOM_POINTER)
     add("pointer", config.pointer_steps, POINTER)
-    rungs = config.ladder
-    for number, (rung, above) in enumerate(zip(rungs, [*rungs, None][1:], strict=True), 1):
+    for number, rung in enumerate(config.ladder, 1):
         add("copy", config.copy_steps, WRITTEN, new=number, longest=rung)
-        add("climb", config.climb_steps, POINTER, longest=above)
+        add("climb", config.climb_steps, POINTER, longest=min((r for r in config.ladder if r > rung), default=None))
     last = (WRITTEN_CELL, WRITTEN) if config.written else (Turn("hard", "all"), TOGETHER)
-    return (*found, Phase("last", config.seeking_steps, None, last, len(rungs) + 1 if config.written else 0))
+    return (*found, Phase("last", config.seeking_steps, None, last, len(config.ladder) + 1 if config.written else 0))
 
 
 def phase_of(config: TrainingConfig, step: int) -> Phase:
