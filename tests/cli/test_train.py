@@ -76,7 +76,7 @@ class TestTrain:
             ("--balanced 0.5", "--balanced and short_share both choose the examples: set one of them to 0"),
             (
                 "--written --ladder 9 5",
-                "--ladder is 9 5, and each of its lengths must be greater than 0 and than",
+                "--ladder is 9 5, and each of its lengths must be at least 1 and no less than",
             ),
             ("--ladder 5 9", "--ladder is 5 9, and a new model writes trees there: set written"),
             ("--written --ladder 5 9", "copy_steps is 0, and --ladder is 5 9: set it, or leave ladder empty"),

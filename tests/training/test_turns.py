@@ -278,8 +278,9 @@ class TestSettings:
         [
             ({"climb_steps": -1}, "climb_steps is -1, and must be at least 0"),
             ({"climb_sharpness": 0.0}, "climb_sharpness is 0.0, and must be greater than 0"),
-            ({**LADDER, "ladder": (9, 5)}, "ladder is 9 5, and each of its lengths must be greater than 0 and than"),
-            ({**LADDER, "ladder": (5, 5)}, "ladder is 5 5, and each of its lengths"),
+            ({**LADDER, "ladder": (9, 5)}, "ladder is 9 5, and each of its lengths must be at least 1 and no less"),
+            ({**LADDER, "ladder": (5, 5), "judged": True}, "judged is set, and ladder has no two lengths"),
+            ({"judged": True}, "judged is set, and ladder has no two lengths"),
             ({**LADDER, "ladder": (0, 5)}, "ladder is 0 5, and each of its lengths"),
             ({**LADDER, "written": False}, "ladder is 4 5, and a new model writes trees there: set written"),
             ({**LADDER, "copy_steps": 0}, "copy_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),

@@ -346,9 +346,15 @@ class _Run:
     def judge(self) -> "_Judged":
         """The model with the better trees: that of the moment, or the best so far."""
         low, high = sorted(set(self.config.ladder))[-2:]
-        trees = self.write(self.model, self.sample(self.up_to(high), JUDGED, 0), "to judge them")
+        examples = self.sample(self.up_to(high), JUDGED, 0)
+        longer = ~np.isin(examples, self.up_to(low))
+        if longer.all() or not longer.any():
+            place = "up to" if longer.all() else "above"
+            raise InputError(
+                f"judged is set, and of {len(longer):,} examples up to {high} tokens none is {place} {low}"
+            )
+        trees = self.write(self.model, examples, "to judge them")
         torch.manual_seed(seed_of_new_model(self.config, 0))
-        longer = ~np.isin(trees.examples, self.up_to(low))
         loss = loss_on_longer(self.fresh(), self.config, trees, self.training_set, longer, self.unless_stopped)
         best = self.position.judged_loss
         told = "the first ones" if best is None else f"the best so far {best:.3f}"
