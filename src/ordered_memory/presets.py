@@ -103,13 +103,13 @@ LOGIC_PAPER = Experiment(
 # What takes long is to find the trees: a pointer and a cell that know nothing settle on a blur, or on trees that join
 # an operator now with its left and now with its right argument. So they learn apart. Short pairs along random trees
 # teach the cell what phrases mean, in seconds; then the pointer learns beside it. Random trees lean to the right, and
-# the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. A new
-# model copies the trees that come of it, for the first one gets along with any tree and, in turns, went on to mixtures;
-# then the pointer learns from soft steps, and the cell along trees that are drawn by its weights. They are made less
-# sure first: a pointer that has copied trees draws hardly any others. A cell that learned along the likeliest trees
-# told the pointer nothing of its mistakes: it had learned them by heart. In trials the trees found so were gold
-# nearly everywhere, and a last model learns along them. Most of its steps teach the cell alone, at a fraction of the
-# cost of a soft step; in the others the pointer imitates the trees, and the cell learns to keep what it has to see.
+# the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. The
+# trees of short statements that come of it are nearly all good, and those of long ones are not. So new models climb a
+# ladder: a cell that learned along short trees only teaches its pointer longer ones, where one that had learned along
+# the long ones too would have learned their mistakes by heart. Where a climb leads is chance, so each rung comes
+# several times, and trees are judged by whether what a new cell learns from shorter ones holds for longer ones. A last
+# model learns along the best ones. Most of its steps teach the cell alone, at a fraction of the cost of a soft step; in
+# the others the pointer imitates the trees, and the cell learns to keep what it has to see.
 # What the cell then lacks is restraint: in trials along the same trees weight decay took it further, on pairs of more
 # operations, than dropout in it did. Embeddings as small as the paper's move too far with every step.
 LOGIC = dataclasses.replace(

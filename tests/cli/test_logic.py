@@ -23,7 +23,10 @@ TINY = [
     "--threads",
     "1",
 ]
-FEW_STEPS = "--random-steps 3 --start-steps 3 --pointer-steps 3 --written --ladder 5 9 --copy-steps 3 --climb-steps 2"
+FEW_STEPS = (
+    "--random-steps 3 --start-steps 3 --pointer-steps 3 "
+    "--written --ladder 5 9 --no-judged --copy-steps 3 --climb-steps 2"
+)
 PAIR = ("( a ( and b ) )", "( not a )")
 
 

@@ -206,7 +206,7 @@ class TrainingConfig:
         )
         require(
             len(set(self.ladder)) > 1 or not self.judged,
-            "judged is set, and ladder has no two lengths by which trees could be judged: set them",
+            "judged is set, and ladder has no two lengths to judge trees by: set them, or leave judged off",
         )
         require(self.written or not self.ladder, f"ladder is {rungs}, and a new model writes trees there: set written")
         for name in ("copy_steps", "climb_steps"):
