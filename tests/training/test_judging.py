@@ -108,8 +108,9 @@ class TestTraining:
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 
     def test_there_must_be_longer_examples(self, tmp_path):
-        with pytest.raises(InputError, match="judged is set, and of 20 examples up to 99 tokens none is above 98"):
+        with pytest.raises(InputError, match="judged is set, and of 20 examples up to 99 tokens none has above 98"):
             train(apart(**{**JUDGED, "ladder": (98, 99)}), tmp_path / "run", Silent())
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_a_rung_may_come_several_times():

@@ -171,6 +171,8 @@ class _Run:
             phase.longest: by_label(self.training_set.labels, self.up_to(phase.longest))
             for phase in phases(self.config)
         }
+        if self.config.judged:
+            self.to_judge()  # what cannot be judged is told before anything is trained
         if any(turn.trees == "random" for phase in phases(self.config) for turn in phase.turns):
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -345,14 +347,7 @@ class _Run:
 
     def judge(self) -> "_Judged":
         """The model with the better trees: that of the moment, or the best so far."""
-        low, high = sorted(set(self.config.ladder))[-2:]
-        examples = self.sample(self.up_to(high), JUDGED, 0)
-        longer = ~np.isin(examples, self.up_to(low))
-        if longer.all() or not longer.any():
-            place = "up to" if longer.all() else "above"
-            raise InputError(
-                f"judged is set, and of {len(longer):,} examples up to {high} tokens none is {place} {low}"
-            )
+        examples, longer = self.to_judge()
         trees = self.write(self.model, examples, "to judge them")
         torch.manual_seed(seed_of_new_model(self.config, 0))
         loss = loss_on_longer(self.fresh(), self.config, trees, self.training_set, longer, self.unless_stopped)
@@ -366,6 +361,18 @@ class _Run:
         assert self.found is not None  # it came with the loss
         model.load_state_dict(self.found)
         return _Judged(model, best)
+
+    def to_judge(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The examples whose trees are judged, and which of them are asked for: the longer ones."""
+        low, high = sorted(set(self.config.ladder))[-2:]
+        examples = self.sample(self.up_to(high), JUDGED, 0)
+        longer = ~np.isin(examples, self.up_to(low))
+        if longer.all() or not longer.any():
+            place = "up to" if longer.all() else "above"
+            raise InputError(
+                f"judged is set, and of {len(longer):,} examples up to {high} tokens none has {place} {low}"
+            )
+        return examples, longer
 
     def write(self, model: Classifier, examples: NDArray[np.int64], purpose: str) -> WrittenTrees:
         self.progress.tell(f"writing down the trees of {len(examples):,} training examples, {purpose}")
