@@ -106,7 +106,7 @@ LOGIC_PAPER = Experiment(
 # the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. The
 # trees of short statements that come of it are nearly all good, and those of long ones are not. So new models climb a
 # ladder: a cell that learned along short trees only teaches its pointer longer ones, where one that had learned along
-# the long ones too would have learned their mistakes by heart. Where a climb leads is chance, so each rung comes
+# the long ones too would have learned their mistakes by heart. Where a climb leads is chance, so lower rungs come
 # several times, and trees are judged by whether what a new cell learns from shorter ones holds for longer ones. A last
 # model learns along the best ones. Most of its steps teach the cell alone, at a fraction of the cost of a soft step; in
 # the others the pointer imitates the trees, and the cell learns to keep what it has to see.

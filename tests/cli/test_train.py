@@ -78,7 +78,7 @@ class TestTrain:
                 "--written --ladder 9 5",
                 "--ladder is 9 5, and each of its lengths must be at least 1 and no less than",
             ),
-            ("--ladder 5 9", "--ladder is 5 9, and a new model writes trees there: set written"),
+            ("--ladder 5 9", "--ladder is 5 9, and trees are written there: set written"),
             ("--written --ladder 5 9", "copy_steps is 0, and --ladder is 5 9: set it, or leave ladder empty"),
             (
                 "--written --ladder 5 --copy-steps 1 --climb-steps 0",

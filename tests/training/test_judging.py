@@ -1,11 +1,13 @@
 """Trees that are judged by what a new cell, which learned along those of short examples, makes of longer ones."""
 
 import signal
+from zlib import crc32
 
 import numpy as np
 import pytest
 import torch
 
+from ordered_memory.classifier import save_tensors
 from ordered_memory.errors import InputError
 from ordered_memory.tasks.listops import ListOps, ListOpsConfig
 from ordered_memory.training import judging, loop
@@ -78,9 +80,13 @@ class TestTraining:
         assert not torch.equal(second, last)
         assert last_position(tmp_path / "run")["judged_loss"] == 1.0
 
-    @pytest.mark.usefixtures("few_steps")
     @pytest.mark.parametrize("stop_after", [5, 6, 7, 9, 10, 13, 14, 16])
-    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, monkeypatch, stop_after, sign):
+        """With one of the signs, if not with both, a former model is gone back to, which only the folder knows."""
+        monkeypatch.setattr(
+            loop, "loss_on_longer", lambda _model, _config, trees, *_: sign * float(crc32(trees.nodes.tobytes()))
+        )
         experiment = apart(beta1=0.9, **JUDGED)
         train(experiment, tmp_path / "whole", Silent())
         with pytest.raises(Interrupted):
@@ -107,8 +113,16 @@ class TestTraining:
         train(experiment, tmp_path / "resumed", Silent(), resume=True)
         assert everything_that_lasts(tmp_path / "whole") == everything_that_lasts(tmp_path / "resumed")
 
+    def test_weights_of_another_model_are_not_gone_back_to(self, tmp_path, monkeypatch):
+        losses(monkeypatch, 2.0, 3.0, 1.0)
+        with pytest.raises(Interrupted):
+            train(apart(**JUDGED), tmp_path / "run", stopping_after(7))
+        save_tensors(tmp_path / "run" / "last" / "found.safetensors", {"head": torch.zeros(2)})
+        with pytest.raises(InputError, match=r"found\.safetensors: not the weights of this model"):
+            train(apart(**JUDGED), tmp_path / "run", Silent(), resume=True)
+
     def test_there_must_be_longer_examples(self, tmp_path):
-        with pytest.raises(InputError, match="judged is set, and of 20 examples up to 99 tokens none has above 98"):
+        with pytest.raises(InputError, match="judged is set, and of 20 examples up to 99 tokens none has more than 98"):
             train(apart(**{**JUDGED, "ladder": (98, 99)}), tmp_path / "run", Silent())
         assert list(tmp_path.iterdir()) == []
 

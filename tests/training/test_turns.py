@@ -261,13 +261,19 @@ class TestLadder:
         train(apart(**LADDER), tmp_path / "run", Silent())
         assert moments == [False] + [True] * 5 + [False, True] * 4 + [False] + [True] * 3
 
+    def test_trees_have_to_be_sought_before_they_are_written(self, tmp_path):
+        never = dict.fromkeys(("random_steps", "start_steps", "pointer_steps"), 0)
+        with pytest.raises(InputError, match="written is set, and no step finds trees before they are"):
+            train(apart(**{**LADDER, **never}), tmp_path / "run", Silent())
+        assert list(tmp_path.iterdir()) == []
+
     def test_a_rung_that_is_below_every_example_is_refused_and_leaves_no_folder(self, tmp_path, monkeypatch):
         experiment = apart(**{**LADDER, "ladder": (3, 5)})
         task = ListOps(experiment.data)
         splits = task.splits()
         splits["train"] = [example for example in splits["train"] if len(example.sentences[0]) > 3]
         monkeypatch.setattr(task, "splits", lambda: splits)
-        with pytest.raises(InputError, match="ladder is 3 5, and every training example has more than 3 tokens"):
+        with pytest.raises(InputError, match="ladder is 3 5, and every training example has a sentence of more than 3"):
             train(experiment, tmp_path / "run", Silent(), task=task)
         assert list(tmp_path.iterdir()) == []
 
@@ -282,7 +288,7 @@ class TestSettings:
             ({**LADDER, "ladder": (5, 5), "judged": True}, "judged is set, and ladder has no two lengths"),
             ({"judged": True}, "judged is set, and ladder has no two lengths"),
             ({**LADDER, "ladder": (0, 5)}, "ladder is 0 5, and each of its lengths"),
-            ({**LADDER, "written": False}, "ladder is 4 5, and a new model writes trees there: set written"),
+            ({**LADDER, "written": False}, "ladder is 4 5, and trees are written there: set written"),
             ({**LADDER, "copy_steps": 0}, "copy_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
             ({**LADDER, "climb_steps": 0}, "climb_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
             ({"seeking_batch_size": 5}, "seeking_batch_size is set, and there are no steps that seek trees"),

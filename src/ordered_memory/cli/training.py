@@ -186,6 +186,7 @@ def _require_unchanged(asked: Experiment, own: Experiment, argv: Sequence[str]) 
 
 
 def _unchangeable(flag: str, value: Any) -> InputError:
+    value = " ".join(map(str, value)) or "none" if isinstance(value, tuple) else value
     return InputError(f"{flag} cannot be changed in a run that goes on: it has {value}; begin another run for another")
 
 

@@ -107,14 +107,14 @@ class TrainingConfig:
     learn along to the end: the cell alone in its share of the steps (--hard-share), and in the others the pointer too,
     which is told what the trees join. For ordered-memory."""
     ladder: tuple[int, ...] = ()
-    """Rungs on which trees are sought before, each the most tokens of an example's longest sentence. On each a new
+    """Rungs on which trees are sought before that, each the most tokens of an example's longest sentence. On each a new
     model copies the trees of examples up to there (--copy-steps); then its pointer alone learns, from examples up to
     the next higher rung, and from all on the highest: so it seeks trees by which what was learned from short ones is
     right of longer ones too. A rung may come several times. For ordered-memory, with --written."""
     judged: bool = False
-    """Judge the trees of every model on the ladder, and go on with the best ones so far: a new cell learns along those
-    of examples up to the highest rung but one, and the less its loss on longer ones, up to the highest, the better they
-    are. For ordered-memory, with --ladder."""
+    """Judge the trees of the first model and of every one on the ladder, and go on with the best so far: a new cell
+    learns along those of examples up to the highest rung but one, and the less its loss on longer ones, up to the
+    highest, the better they are. For ordered-memory, with --ladder."""
     copy_steps: int = 0
     """Steps in which the new model of each rung learns along written trees, those of a sample of the training examples,
     cell and pointer both. For ordered-memory."""
@@ -142,7 +142,7 @@ class TrainingConfig:
     epsilon: float = 1e-9
     """Adam's or Adadelta's guard against division by zero; Adadelta's first steps grow with it."""
     weight_decay: float = 1.2e-6
-    """Pull of the weights towards zero. Where trees are sought first it begins once they are found; a pointer that
+    """Pull of the weights towards zero. Where trees are sought first it works only along written ones; a pointer that
     learns apart is spared."""
     clip: float = 1.0
     """Gradients with a larger norm are scaled down to it."""
@@ -208,7 +208,10 @@ class TrainingConfig:
             len(set(self.ladder)) > 1 or not self.judged,
             "judged is set, and ladder has no two lengths to judge trees by: set them, or leave judged off",
         )
-        require(self.written or not self.ladder, f"ladder is {rungs}, and a new model writes trees there: set written")
+        require(
+            self.written or not self.ladder,
+            f"ladder is {rungs}, and trees are written there: set written, or leave ladder empty",
+        )
         for name in ("copy_steps", "climb_steps"):
             require(
                 getattr(self, name) > 0 or not self.ladder,

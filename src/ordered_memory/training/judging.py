@@ -23,8 +23,6 @@ SAMPLE = 9_000
 """Training examples whose trees are judged."""
 STEPS = 250
 """In which the new cell learns; more of them cost time and do not tell more."""
-ASKED = 4_000
-"""Longer examples that it is asked for, at most."""
 AT_ONCE = 500
 """Of these in one batch."""
 
@@ -38,15 +36,14 @@ def loss_on_longer(
     unless_stopped: Callable[[], None],
 ) -> float:
     """The loss of a new model on the `longer` ones of the examples that have trees, along these trees, once it has
-    learned along those of the others; its pointer is not asked."""
-    short, asked = trees.examples[~longer], trees.examples[longer][:ASKED]
+    learned along those of the others, with all of its dropout; its pointer is not asked."""
+    short, asked = trees.examples[~longer], trees.examples[longer]
     kinds = by_label(dataset.labels, short)
     generator = np.random.Generator(np.random.PCG64([config.seed, 4]))
     optimiser = make_optimiser(config, model)
     for group in optimiser.param_groups:
         for parameter in group["params"]:
             parameter.requires_grad_(not group["pointer"])
-        group["weight_decay"] = config.weight_decay
 
     def shown(indices: NDArray[np.int64]) -> Batch:
         return trees.show(dataset.batch(indices, model), indices)

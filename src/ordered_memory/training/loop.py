@@ -106,7 +106,7 @@ def train(
         if resume:
             run.position = directory.load_last(model, run.optimiser)
             run.written = directory.load_written(run.training_set, task.sentences)
-            run.found = directory.load_found()
+            run.found = directory.load_found(model)
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
@@ -157,6 +157,8 @@ class _Run:
         self.apart = needs_pointer(self.config)
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
+        if self.config.written and phases(self.config)[0].renewed:
+            raise InputError("written is set, and no step finds trees before they are: set pointer_steps too")
         if self.config.sharpen and not memories(model):
             raise InputError(f"sharpen is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
@@ -167,9 +169,10 @@ class _Run:
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
+        self.longest_sentences = np.array([max(map(len, sentences)) for sentences in self.training_set.rows])
         self.kinds = {
-            phase.longest: by_label(self.training_set.labels, self.up_to(phase.longest))
-            for phase in phases(self.config)
+            longest: by_label(self.training_set.labels, self.up_to(longest))
+            for longest in {phase.longest for phase in phases(self.config)}
         }
         if self.config.judged:
             self.to_judge()  # what cannot be judged is told before anything is trained
@@ -316,11 +319,13 @@ class _Run:
 
     def up_to(self, longest: int | None) -> NDArray[np.int64]:
         """The training examples of which no sentence is longer than that."""
-        lengths = np.array([max(map(len, sentences)) for sentences in self.training_set.rows])
-        examples = np.flatnonzero(lengths <= longest) if longest is not None else np.arange(len(lengths))
+        everything = np.arange(len(self.training_set))
+        examples = everything if longest is None else everything[self.longest_sentences <= longest]
         if not len(examples):
             rungs = " ".join(map(str, self.config.ladder))
-            raise InputError(f"ladder is {rungs}, and every training example has more than {longest} tokens")
+            raise InputError(
+                f"ladder is {rungs}, and every training example has a sentence of more than {longest} tokens"
+            )
         return examples
 
     def share_of_schedule(self, phase: Phase) -> float:
@@ -340,6 +345,8 @@ class _Run:
         written = self.write(self.model if judged is None else judged.model, examples, "for a new model")
         if judged is not None:
             self.position.judged_loss, self.found = judged.loss, judged.model.state_dict()
+        if phase.name == "last":
+            self.found = None  # nothing more is judged
         self.written = written
         torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
         self.model.load_state_dict(self.fresh().state_dict())
@@ -368,7 +375,7 @@ class _Run:
         examples = self.sample(self.up_to(high), JUDGED, 0)
         longer = ~np.isin(examples, self.up_to(low))
         if longer.all() or not longer.any():
-            place = "up to" if longer.all() else "above"
+            place = "at most" if longer.all() else "more than"
             raise InputError(
                 f"judged is set, and of {len(longer):,} examples up to {high} tokens none has {place} {low}"
             )

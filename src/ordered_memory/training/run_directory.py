@@ -210,10 +210,17 @@ class RunDirectory:
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
-    def load_found(self) -> dict[str, Tensor] | None:
+    def load_found(self, model: Classifier) -> dict[str, Tensor] | None:
         """The weights that found the best trees so far, if trees are judged and some were."""
         path = self.path / "last" / FOUND
-        return load_tensors(path) if path.exists() else None
+        if not path.exists():
+            return None
+        tensors, own = load_tensors(path), model.state_dict()
+        if {name: tensor.shape for name, tensor in tensors.items()} != {name: own[name].shape for name in own}:
+            raise InputError(f"{path}: not the weights of this model")
+        return {
+            name: tensor.clone() for name, tensor in tensors.items()
+        }  # what was loaded may still be the file itself
 
     def _forget_after(self, step: int) -> None:
         kept = [record for record in self.metrics() if record["step"] <= step]
