@@ -98,10 +98,10 @@ class TestKill:
         train(tiny(evaluate_every=2), tmp_path / "whole", Silent())
         save_last = RunDirectory.save_last
 
-        def cut_off(self, model, optimiser, position, written):
+        def cut_off(self, model, optimiser, position, *found):
             if position.step == 6:
                 raise KeyboardInterrupt
-            save_last(self, model, optimiser, position, written)
+            save_last(self, model, optimiser, position, *found)
 
         monkeypatch.setattr(RunDirectory, "save_last", cut_off)
         with pytest.raises(KeyboardInterrupt):
