@@ -22,9 +22,9 @@ from ordered_memory.training.written import WrittenTrees
 SAMPLE = 9_000
 """Training examples whose trees are judged."""
 STEPS = 250
-"""In which the new cell learns; more of them cost time and do not tell more."""
+"""In which the new cell learns."""
 AT_ONCE = 500
-"""Of these in one batch."""
+"""Longer examples in one batch."""
 
 
 def loss_on_longer(

@@ -339,20 +339,19 @@ class _Run:
     def renew(self, phase: Phase) -> None:
         """Writes down the trees of the moment, or the best ones so far, for a new model to learn along them."""
         judged = self.judge() if self.config.judged else None
+        writer = self.model if judged is None else judged.model
         examples = self.up_to(phase.longest)
         if phase.name == "copy":
             examples = self.sample(examples, SAMPLE, phase.renewed)
-        written = self.write(self.model if judged is None else judged.model, examples, "for a new model")
-        if judged is not None:
-            self.position.judged_loss, self.found = judged.loss, judged.model.state_dict()
-        if phase.name == "last":
-            self.found = None  # nothing more is judged
-        self.written = written
+        self.written = self.write(writer, examples, "for a new model")
+        if judged is not None:  # after the last no more are judged
+            self.position.judged_loss = judged.loss
+            self.found = None if phase.name == "last" else judged.model.state_dict()
         torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
         self.model.load_state_dict(self.fresh().state_dict())
         self.optimiser.state.clear()
 
-    def judge(self) -> "_Judged":
+    def judge(self) -> _Judged:
         """The model with the better trees: that of the moment, or the best so far."""
         examples, longer = self.to_judge()
         trees = self.write(self.model, examples, "to judge them")

@@ -218,9 +218,8 @@ class RunDirectory:
         tensors, own = load_tensors(path), model.state_dict()
         if {name: tensor.shape for name, tensor in tensors.items()} != {name: own[name].shape for name in own}:
             raise InputError(f"{path}: not the weights of this model")
-        return {
-            name: tensor.clone() for name, tensor in tensors.items()
-        }  # what was loaded may still be the file itself
+        # Copies: what was loaded may still be the file itself.
+        return {name: tensor.clone() for name, tensor in tensors.items()}
 
     def _forget_after(self, step: int) -> None:
         kept = [record for record in self.metrics() if record["step"] <= step]
