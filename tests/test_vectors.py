@@ -11,11 +11,6 @@ from ordered_memory.vectors import find_vectors, read_vectors
 from tests.treebank import VECTORS, VECTORS_FILE, write_vectors
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
-
-
 @pytest.fixture
 def path(tmp_path):
     return write_vectors(tmp_path)

@@ -220,7 +220,6 @@ class TestModels:
 
 def test_the_example_of_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
     page = (ROOT / "docs" / "own-data.md").read_text()
     block = page.split("## An example, whole")[1].split("```sh\n")[1].split("```")[0]
     for line in block.splitlines():

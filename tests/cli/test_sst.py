@@ -14,11 +14,6 @@ TINY = ["--epochs", "1", "--hidden-size", "8", "--embedding-size", "4", "--batch
 MODELS = ("ordered-memory", "lstm", "tree-lstm")
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> dict[str, str]:
     """A run of each model, trained with word vectors."""

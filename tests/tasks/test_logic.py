@@ -16,11 +16,6 @@ SMALL = {"source": "generated", "pairs": 4_000}
 PAIR = "<\t( a ( and b ) )\ta"
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
-
-
 @pytest.fixture(scope="module")
 def real(shared) -> Logic:
     """The real files, read once."""

@@ -14,11 +14,6 @@ from ordered_memory.trees import Tree, random_tree
 from tests.treebank import TREES, write_treebank
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
-
-
 @pytest.fixture
 def folder(tmp_path) -> str:
     return str(write_treebank(tmp_path) / "sst")

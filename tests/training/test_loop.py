@@ -302,8 +302,7 @@ class TestPairs:
         return dataclasses.replace(plain, task="logic", data=LogicConfig(pairs=800, **data))
 
     @pytest.mark.parametrize("model", ["ordered-memory", "lstm"])
-    def test_a_run_says_what_data_it_used_and_measures_every_reading(self, tmp_path, monkeypatch, model):
-        monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
+    def test_a_run_says_what_data_it_used_and_measures_every_reading(self, tmp_path, model):
         result = train(self.experiment(model, split="B"), tmp_path / "run", Silent())
         assert result["config"]["data"]["source"] == "generated"
         assert RunDirectory(tmp_path / "run").experiment().data == LogicConfig(pairs=800, split="B", source="generated")
@@ -319,7 +318,6 @@ class TestPairs:
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, monkeypatch):
         """With other data in the environment by then: the run's own config holds."""
         experiment = self.experiment("ordered-memory")
-        monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
         train(experiment, tmp_path / "whole", Silent())
         train(experiment, tmp_path / "resumed", Silent())
         shutil.rmtree(tmp_path / "resumed" / "last")
