@@ -46,20 +46,11 @@ class TestRoundTrip:
         budget=st.none() | st.integers(1, 10**6).map(lambda seconds: f"{seconds}s"),
         schedule=st.sampled_from(["plateau", "cosine", "constant"]),
         warmup=st.floats(0, 1, exclude_max=True),
-        ladder=st.sets(st.integers(1, 99), max_size=4).map(lambda rungs: tuple(sorted(rungs))),
+        draws=st.integers(1, 99),
     )
     def test_any_training_config_comes_back(self, **values):
-        config = TrainingConfig(written=True, copy_steps=1, climb_steps=1, **values)
+        config = TrainingConfig(**values)
         assert from_dict(TrainingConfig, through_json(dataclasses.asdict(config)), "config") == config
-
-    def test_a_ladder_is_a_list_in_json_and_a_tuple_again(self):
-        ladder = TrainingConfig(written=True, ladder=(5, 9), copy_steps=1, climb_steps=1)
-        values = through_json(Experiment(training=ladder).to_dict())
-        assert values["training"]["ladder"] == [5, 9]
-        again = Experiment.from_dict(values).training
-        assert again.ladder == (5, 9)
-        assert again == ladder
-        assert hash(again) == hash(ladder)
 
     def test_what_is_left_out_takes_its_default(self):
         assert Experiment.from_dict({}) == Experiment()
@@ -97,9 +88,6 @@ class TestRefusal:
             ({"training": {"budget": 5}}, "budget is 5, and must be of type str"),
             ({"training": {"optimiser": "sgd"}}, "optimiser is 'sgd', and must be one of 'adam', 'adamw'"),
             ({"training": {"schedule": ["cosine"]}}, "schedule is ['cosine'], and must be one of"),
-            ({"training": {"ladder": 5}}, "training: ladder is 5, and must be a list"),
-            ({"training": {"ladder": [5, "9"]}}, "training: ladder is '9', and must be of type int"),
-            ({"training": {"ladder": [9, 5]}}, "training: ladder is 9 5, and each of its lengths"),
             ({"training": {"written": 1}}, "written is 1, and must be of type bool"),
             ({"training": {"rounds": 2}}, "training: rounds is 2: this version has no such setting any more"),
             ({"data": {"operators": "MAX"}}, "operators is 'MAX', and must be a list"),
@@ -135,11 +123,11 @@ class TestRefusal:
             *((TrainingConfig, name, 0) for name in ("epochs", "batch_size", "clip", "halve_after")),
             *(
                 (TrainingConfig, name, bad)
-                for name in ("learning_rate", "epsilon", "clip", "climb_sharpness")
+                for name in ("learning_rate", "epsilon", "clip", "drawn_sharpness")
                 for bad in (0.0, -1.0, math.nan, math.inf)
             ),
             *((TrainingConfig, name, bad) for name in ("beta1", "beta2", "warmup") for bad in (-0.1, 1.0, math.nan)),
-            *((TrainingConfig, name, -1) for name in ("evaluate_every", "early_stop", "copy_steps", "climb_steps")),
+            *((TrainingConfig, name, -1) for name in ("evaluate_every", "early_stop", "copy_steps", "drawn_steps")),
             *(
                 (TrainingConfig, name, bad)
                 for name in ("weight_decay", "checkpoint_seconds")

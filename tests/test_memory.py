@@ -309,7 +309,6 @@ class TestLikeLSTM:
             ({"attention": "both"}, "attention must be one of 'released', 'paper', got 'both'"),
             ({"cell": "gru"}, "cell must be one of"),
             ({"threshold": 1.5}, "threshold must be"),
-            ({"lateness": 0.0}, "lateness must be greater than zero, got 0.0"),
         ],
     )
     def test_refuses_bad_arguments(self, arguments, message):

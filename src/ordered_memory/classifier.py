@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 
 from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
-from ordered_memory.encoders import Encoder, Encoding, Outcome, SharedTrees, make_encoder
+from ordered_memory.encoders import Encoder, Encoding, Outcome, Parse, SharedTrees, make_encoder
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Spans, Tree, escape
 from ordered_memory.vectors import WordVectors
@@ -152,7 +152,7 @@ class Classifier(nn.Module):
 
     def forward(self, batch: Batch) -> Output:
         encoding = self._encode(batch)
-        return Output(self._answer(encoding.vector), encoding.auxiliary_loss)
+        return Output(self.answer(encoding.vector), encoding.auxiliary_loss)
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
         """The losses of one training step, each to be followed by an update before the next is asked for.
@@ -160,7 +160,7 @@ class Classifier(nn.Module):
         It is one, unless the encoder samples trees and makes several updates from how they turned out.
         """
         encoding = self._encode(batch)
-        logits = self._answer(encoding.vector)
+        logits = self.answer(encoding.vector)
         each = cross_entropy(logits, batch.labels, reduction="none")
         loss = each.mean()
         if encoding.auxiliary_loss is not None:
@@ -171,7 +171,7 @@ class Classifier(nn.Module):
         with torch.no_grad():
             baseline = None
             if encoding.baseline is not None:
-                baseline = cross_entropy(self._answer(encoding.baseline), batch.labels, reduction="none")
+                baseline = cross_entropy(self.answer(encoding.baseline), batch.labels, reduction="none")
             figures = (each.detach(), logits.argmax(-1) == batch.labels, baseline)
             # The encoder knows rows only: each sentence of a pair gets the pair's outcome.
             repeats = len(encoding.vector) // len(batch.labels)
@@ -183,7 +183,7 @@ class Classifier(nn.Module):
     def parse(self, batch: Batch, **options: Any) -> Parsed:
         """As `forward`, with the trees; options such as `pointer="hard"` go to the encoder."""
         parse = self.encoder.parse(self._embed(batch), batch.lengths, self._trees(batch), **options)
-        return Parsed(self._answer(parse.vector), parse.spans, parse.pointer)
+        return Parsed(self.answer(parse.vector), parse.spans, parse.pointer)
 
     def trees_of(self, rows: Sequence[NDArray[np.int64]]) -> list[Spans]:
         """The trees of single sentences, given by their token ids, as a hard pointer has them."""
@@ -191,6 +191,15 @@ class Classifier(nn.Module):
         spans = self.encoder.parse(self._embed(batch), batch.lengths, pointer="hard").spans
         assert spans is not None  # a model with a pointer
         return spans
+
+    def draw_trees(self, batch: Batch) -> Parse:
+        """Of each row one, drawn by the pointer's weights, and the vector along it."""
+        return self.encoder.draw(self._embed(batch), batch.lengths)
+
+    def distances_of_trees(self, batch: Batch) -> Tensor:
+        """How far the pointer is from building the tree of each row: minus the logarithm of its likelihood. All but the
+        pointer is held."""
+        return self.encoder.distances(self._embed(batch), batch.lengths, self._trees(batch))
 
     def _embed(self, batch: Batch) -> Tensor:
         embedded: Tensor = self.embedding(batch.tokens)
@@ -208,7 +217,7 @@ class Classifier(nn.Module):
         encoding: Encoding = self.encoder(self._embed(batch), batch.lengths, self._trees(batch))
         return encoding
 
-    def _answer(self, vector: Tensor) -> Tensor:
+    def answer(self, vector: Tensor) -> Tensor:
         """Logits from the rows' vectors; of a pair's two, the paper's features."""
         if self.sentences == 2 and not self.encoder.joint:
             first, second = vector.chunk(2)

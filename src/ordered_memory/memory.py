@@ -175,7 +175,6 @@ class Direction(nn.Module):
         attention: str,
         cell: str,
         threshold: float,
-        lateness: float,
         **factory: Any,
     ) -> None:
         super().__init__()
@@ -183,7 +182,7 @@ class Direction(nn.Module):
         self.norm = nn.LayerNorm(D, **factory)  # one for leaves and cell outputs: both live in the same slots
         self.attention = MaskedAttention(D, attention, attention_dropout, **factory)
         self.cell = CELLS[cell](D, dropout, **factory)
-        self.threshold, self.lateness = threshold, lateness
+        self.threshold = threshold
 
     def first_step(self, x: Tensor, N: int) -> State:
         """The first token fills every candidate and points nowhere (the paper's figure and the released code)."""
@@ -206,9 +205,9 @@ class Direction(nn.Module):
         return State(M, torch.stack(M_hat, 1), p)
 
     def draw(self, p: Tensor) -> Tensor:
-        """A slot for each row, by its weight; the later, the likelier are the upper slots, which reduce less."""
+        """A slot for each row, by its weight."""
         cp = p.cumsum(-1)
-        u = torch.rand(len(p), 1, dtype=p.dtype, device=p.device) ** self.lateness
+        u = torch.rand(len(p), 1, dtype=p.dtype, device=p.device)
         return (cp <= u * cp[:, -1:]).sum(-1).clamp(max=p.shape[-1] - 1)  # u is less than 1, but for rounding
 
     def candidate(self, x: Tensor, below: Tensor, memory: Tensor, cp: Tensor) -> Tensor:
@@ -248,8 +247,6 @@ class OrderedMemory(nn.Module):
         attention: ``"released"`` (the authors' code, which made the published figures) or ``"paper"`` (as printed).
         cell: ``"gated"`` (the paper's) or ``"tree-rnn"`` (its ablation).
         threshold: a cell is computed only where the pointer's cumulative probability reaches this; 0 computes all.
-        lateness: of a sampled pointer. With 1 a slot is drawn by its weight. Above, those that reduce less are likelier
-            than that: a slot and all above it by their summed weight to the power of 1 / lateness.
         backend: ``"readable"`` is this file, ``"native"`` the same in C++ for the CPU, ``"auto"`` the faster.
         recompute: the native engine keeps little for backward and computes it again: long sequences in less memory.
 
@@ -269,7 +266,6 @@ class OrderedMemory(nn.Module):
         attention: str = "released",
         cell: str = "gated",
         threshold: float = 1e-5,
-        lateness: float = 1.0,
         backend: Backend = "auto",
         recompute: bool = False,
         device: torch.device | str | None = None,
@@ -285,14 +281,12 @@ class OrderedMemory(nn.Module):
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
         if not 0 <= threshold < 1:
             raise ValueError(f"threshold must be at least 0 and less than 1, got {threshold}")
-        if not 0 < lateness < math.inf:
-            raise ValueError(f"lateness must be greater than zero, got {lateness}")
         self.input_size, self.hidden_size, self.num_slots = input_size, hidden_size, num_slots
         self.batch_first, self.bidirectional = batch_first, bidirectional
         self.dropout, self.attention_dropout = dropout, attention_dropout
-        self.attention, self.cell, self.threshold, self.lateness = attention, cell, threshold, lateness
+        self.attention, self.cell, self.threshold = attention, cell, threshold
         self.backend, self.recompute = backend, recompute
-        shape = (input_size, hidden_size, dropout, attention_dropout, attention, cell, threshold, lateness)
+        shape = (input_size, hidden_size, dropout, attention_dropout, attention, cell, threshold)
         self.directions = nn.ModuleList(
             Direction(*shape, device=device, dtype=dtype) for _ in range(2 if bidirectional else 1)
         )
@@ -312,7 +306,7 @@ class OrderedMemory(nn.Module):
         text = f"{self.input_size}, {self.hidden_size}, num_slots={self.num_slots}"
         defaults = inspect.signature(type(self)).parameters
         names = ["batch_first", "bidirectional", "dropout", "attention_dropout", "attention", "cell", "threshold"]
-        names += ["lateness", "backend", "recompute"]
+        names += ["backend", "recompute"]
         changed = (name for name in names if getattr(self, name) != defaults[name].default)
         return text + "".join(f", {name}={getattr(self, name)!r}" for name in changed)
 

@@ -104,12 +104,11 @@ LOGIC_PAPER = Experiment(
 # an operator now with its left and now with its right argument. So they learn apart. Short pairs along random trees
 # teach the cell what phrases mean, in seconds; then the pointer learns beside it. Random trees lean to the right, and
 # the pointer starts from such: then an operator is known with its right argument first, as the brackets have it. The
-# trees of short statements that come of it are nearly all good, and those of long ones are not. So new models climb a
-# ladder: a cell that learned along short trees only teaches its pointer longer ones, where one that had learned along
-# the long ones too would have learned their mistakes by heart. Where a climb leads is chance, so lower rungs come
-# several times, and trees are judged by whether what a new cell learns from shorter ones holds for longer ones. A last
-# model learns along the best ones. Most of its steps teach the cell alone, at a fraction of the cost of a soft step; in
-# the others the pointer imitates the trees, and the cell learns to keep what it has to see.
+# trees of short statements that come of it are nearly all good, and those of long ones are not. A new model copies
+# them, for the first one's cell gets along with any tree; then both learn from trees that are drawn, of which those
+# count that make the label likely. A last model learns along what is found. Most of its steps teach the cell alone, at
+# a fraction of the cost of a soft step; in the others the pointer imitates the trees, and the cell learns to keep what
+# it has to see.
 # What the cell then lacks is restraint: in trials along the same trees weight decay took it further, on pairs of more
 # operations, than dropout in it did. Embeddings as small as the paper's move too far with every step.
 LOGIC = dataclasses.replace(
@@ -131,12 +130,12 @@ LOGIC = dataclasses.replace(
         start_steps=150,
         start_lean=40.0,
         pointer_steps=305,
-        written=True,
-        ladder=(13, 13, 13, 13, 19, 19, 25),
-        judged=True,
         copy_steps=300,
-        climb_steps=200,
-        climb_sharpness=0.3,
+        drawn_steps=1200,
+        drawn_batch_size=32,
+        drawn_sharpness=0.4,
+        hidden_tokens=0.15,
+        written=True,
         pointer_rate=2.0,
         sharpen=True,
         learning_rate=2e-3,
@@ -250,12 +249,12 @@ _RIVALS: dict[str, dict[str, Any]] = {
         "start_steps": 0,
         "start_lean": 1.0,
         "pointer_steps": 0,
-        "written": False,
-        "ladder": (),
-        "judged": False,
         "copy_steps": 0,
-        "climb_steps": 0,
-        "climb_sharpness": 1.0,
+        "drawn_steps": 0,
+        "drawn_batch_size": 0,
+        "drawn_sharpness": 1.0,
+        "hidden_tokens": 0.0,
+        "written": False,
         "seeking_batch_size": 0,
         "balanced": 0.6,
         "batch_size": 64,

@@ -23,16 +23,8 @@ TINY = [
     "--threads",
     "1",
 ]
-FEW_STEPS = (
-    "--random-steps 3 --start-steps 3 --pointer-steps 3 "
-    "--written --ladder 5 9 --no-judged --copy-steps 3 --climb-steps 2"
-)
+FEW_STEPS = "--random-steps 3 --start-steps 3 --pointer-steps 3 --copy-steps 3 --drawn-steps 2 --written"
 PAIR = ("( a ( and b ) )", "( not a )")
-
-
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    monkeypatch.delenv("ORDERED_MEMORY_DATA", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +44,12 @@ class TestTrain:
         assert set(result["test"]["buckets"]) <= {str(number) for number in range(7, 13)}
         assert result["extra_tests"].keys() == {"all", "held-out", "every"}
 
-    def test_a_ladder(self, run, capsys):
+    def test_steps_that_seek_trees(self, run, capsys):
         training = json.loads(Path(run, "config.json").read_text())["training"]
-        assert (training["written"], training["ladder"]) == (True, [5, 9])
-        words = ["train", "logic", "--out", run, "--resume", "--ladder", "5"]
-        assert main([*words, "9"]) == 0
-        assert "--ladder cannot be changed in a run that goes on: it has 5 9" in error_of(capsys, *words)
-
-    def test_a_ladder_without_rungs_leaves_the_first_model_s_trees(self, tmp_path, capsys):
-        words = [*FEW_STEPS.replace(" 5 9", "").split(), "--out", str(tmp_path / "run"), "--json", *TINY]
-        assert main(["train", "logic", *words]) == 0
-        training = json.loads(capsys.readouterr().out)["config"]["training"]
-        assert (training["written"], training["ladder"]) == (True, [])
+        assert (training["written"], training["drawn_steps"], training["draws"]) == (True, 2, 8)
+        words = ["train", "logic", "--out", run, "--resume", "--drawn-steps"]
+        assert main([*words, "2"]) == 0
+        assert "--drawn-steps cannot be changed in a run that goes on: it has 2" in error_of(capsys, *words, "3")
 
     def test_its_last_lines_tell_both_pointers_and_f1_of_words(self, run, capsys):
         result = json.loads(Path(run, "result.json").read_text())

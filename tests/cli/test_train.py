@@ -74,16 +74,8 @@ class TestTrain:
             ("--data.pool-size 10", "nothing is left to train on"),
             ("--threads 0", "--threads is 0"),
             ("--balanced 0.5", "--balanced and short_share both choose the examples: set one of them to 0"),
-            (
-                "--written --ladder 9 5",
-                "--ladder is 9 5, and each of its lengths must be at least 1 and no less than",
-            ),
-            ("--ladder 5 9", "--ladder is 5 9, and trees are written there: set written"),
-            ("--written --ladder 5 9", "copy_steps is 0, and --ladder is 5 9: set it, or leave ladder empty"),
-            (
-                "--written --ladder 5 --copy-steps 1 --climb-steps 0",
-                "--climb-steps is 0, and --ladder is 5: set it, or leave ladder empty",
-            ),
+            ("--draws 0", "--draws is 0, and must be greater than 0"),
+            ("--copy-steps 5", "--copy-steps is set, and no step finds trees before they are: set pointer_steps too"),
             ("--hard-share 1", "--hard-share is 1.0, and must be at least 0 and less than 1"),
             ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
@@ -116,7 +108,7 @@ class TestTrain:
 
     def test_a_setting_that_the_model_has_no_use_for_is_told_by_its_flag(self, tmp_path, capsys):
         out = tmp_path / "out"
-        for flags in (["--sharpen"], ["--written"], ["--pointer-rate", "2"]):
+        for flags in (["--sharpen"], ["--drawn-steps", "5"], ["--pointer-rate", "2"]):
             error = error_of(capsys, "train", "listops", "--model", "lstm", *SMALL.split(), *flags, "--out", str(out))
             assert f"{flags[0]} is set, and lstm has no pointer: leave it as it is" in error
             assert not out.exists()

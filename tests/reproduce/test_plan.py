@@ -131,9 +131,11 @@ def test_ways_to_trees_change_what_they_name_and_nothing_else():
     rows = {row.key: row.experiment for row in logic_rows() if row.group == "ablations"}
     plain = rows.pop("options-none")
     changes = {
-        "no-ladder": {"ladder": (), "judged": False},
-        "not-judged": {"judged": False},
-        "sure": {"climb_sharpness": 1.0},
+        "not-drawn": {"copy_steps": 0, "drawn_steps": 0},
+        "two-draws": {"draws": 2},
+        "nothing-hidden": {"hidden_tokens": 0.0},
+        "sure": {"drawn_sharpness": 1.0},
+        "not-copied": {"copy_steps": 0},
         "no-start": {"start_steps": 0},
         "lean-1": {"random_lean": 1.0, "start_lean": 1.0},
     }

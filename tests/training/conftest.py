@@ -65,9 +65,9 @@ def before_updates(monkeypatch) -> Callable[[Callable[[Classifier, torch.optim.O
     def note(look: Callable[[Classifier, torch.optim.Optimizer, Batch], Any]) -> list[Any]:
         found, update = [], loop.update
 
-        def watched(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> Any:
+        def watched(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, *rest: Any) -> Any:
             found.append(look(model, optimiser, batch))
-            return update(model, optimiser, batch, clip)
+            return update(model, optimiser, batch, *rest)
 
         monkeypatch.setattr(loop, "update", watched)
         return found
@@ -80,9 +80,9 @@ def moved(monkeypatch) -> list[set[str]]:
     """What each update moves: the pointer, the rest, or both."""
     found, update = [], loop.update
 
-    def watched(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> Any:
+    def watched(model: Classifier, *rest: Any) -> Any:
         before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-        done = update(model, optimiser, batch, clip)
+        done = update(model, *rest)
         names = [name for name, weight in model.named_parameters() if not torch.equal(before[name], weight)]
         found.append({"pointer" if ".attention." in name else "rest" for name in names})
         return done

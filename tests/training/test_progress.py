@@ -73,8 +73,8 @@ class TestPlain:
         ],
     )
     def test_steps_that_seek_trees_come_first(self, budget, goal):
-        ladder = {"written": True, "ladder": (5, 9), "copy_steps": 300, "climb_steps": 200}
-        experiment = Experiment(training=TrainingConfig(budget=budget, pointer_steps=200, **ladder))
+        steps = {"pointer_steps": 200, "copy_steps": 300, "drawn_steps": 700}
+        experiment = Experiment(training=TrainingConfig(budget=budget, **steps))
         assert told(False, experiment=experiment).startswith(f"training ordered-memory on listops, {goal}\n")
 
     def test_measuring_is_told_at_intervals(self):

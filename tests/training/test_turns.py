@@ -12,12 +12,11 @@ import torch
 from ordered_memory.classifier import Batch
 from ordered_memory.config import Experiment, OrderedMemoryConfig, TrainingConfig
 from ordered_memory.errors import InputError
-from ordered_memory.tasks.listops import ListOps
-from ordered_memory.tasks.logic import LogicConfig
 from ordered_memory.training import loop
 from ordered_memory.training.loop import Interrupted, train
 from ordered_memory.training.progress import Silent
 from ordered_memory.training.turns import (
+    DRAWN,
     POINTER,
     RANDOM,
     RANDOM_POINTER,
@@ -40,13 +39,12 @@ from tests.training.test_sharpening import SCORE
 # Six steps that seek trees: two along random trees, one in which the pointer learns them, three of the pointer alone.
 # Four steps come after them, an epoch.
 PHASES = {"random_steps": 2, "start_steps": 1, "pointer_steps": 3, "short_length": 4}
-# Eight more before the epoch, four on each rung: two that copy trees, and two of the pointer alone.
-LADDER = {**PHASES, "written": True, "ladder": (4, 5), "copy_steps": 2, "climb_steps": 2}
+# Four more before the epoch: two that copy trees, and two along drawn ones.
+SOUGHT = {**PHASES, "copy_steps": 2, "drawn_steps": 2, "draws": 2, "written": True}
 BOTH = {"pointer", "rest"}
 
 
 def apart(hard_share: float = 0.5, **training: Any) -> Experiment:
-    """Ten of its examples have at most 4 tokens, and ten have 5."""
     experiment = tiny(**{**PHASES, "epochs": 1, **training})
     encoder = OrderedMemoryConfig(hidden_size=6, num_slots=3, dropout=0.2, attention_dropout=0.2, hard_share=hard_share)
     return dataclasses.replace(experiment, encoder=encoder)
@@ -58,54 +56,50 @@ class TestNextTurn:
         turns = [next_turn(config, 0.0, step) for step in range(9)]
         assert turns == [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3 + [TOGETHER] * 3
 
-    def test_on_each_rung_trees_are_copied_and_then_the_pointer_learns_alone(self):
-        config = TrainingConfig(**{**LADDER, "climb_steps": 3})
-        turns = [next_turn(config, 0.0, step) for step in range(20)]
+    def test_trees_are_copied_and_then_drawn(self):
+        config = TrainingConfig(**{**SOUGHT, "drawn_steps": 3})
+        turns = [next_turn(config, 0.0, step) for step in range(15)]
         first = [RANDOM] * 2 + [RANDOM_POINTER] + [POINTER] * 3
-        assert turns == first + 2 * ([WRITTEN] * 2 + [POINTER] * 3) + [WRITTEN] * 4
+        assert turns == first + [WRITTEN] * 2 + [DRAWN] * 3 + [WRITTEN] * 4
 
-    def test_each_rung_begins_with_a_new_model_and_climbs_to_the_next(self):
-        config = TrainingConfig(**{**LADDER, "ladder": (4, 5, 8), "climb_steps": 3})
-        assert [(phase.name, phase.begin, phase.renewed, phase.longest) for phase in phases(config)] == [
-            ("random", 0, 0, None),
-            ("start", 2, 0, None),
-            ("pointer", 3, 0, None),
-            ("copy", 6, 1, 4),
-            ("climb", 8, 0, 5),
-            ("copy", 11, 2, 5),
-            ("climb", 13, 0, 8),
-            ("copy", 16, 3, 8),
-            ("climb", 18, 0, None),
-            ("last", 21, 4, None),
+    def test_who_copies_is_a_new_model_and_so_is_the_last(self):
+        config = TrainingConfig(**{**SOUGHT, "drawn_steps": 3})
+        assert [(phase.name, phase.begin, phase.renewed) for phase in phases(config)] == [
+            ("random", 0, 0),
+            ("start", 2, 0),
+            ("pointer", 3, 0),
+            ("copy", 6, 1),
+            ("drawn", 8, 0),
+            ("last", 11, 2),
         ]
-        assert config.seeking_steps == 21
+        assert config.seeking_steps == 11
 
     def test_a_phase_ends_where_the_next_begins(self):
-        found = phases(TrainingConfig(**LADDER))
+        found = phases(TrainingConfig(**SOUGHT))
         assert [phase.end for phase in found] == [*(phase.begin for phase in found[1:]), None]
 
-    def test_without_a_ladder_the_first_model_s_trees_are_written(self):
-        config = TrainingConfig(**{**LADDER, "ladder": ()})
-        assert [(phase.name, phase.renewed) for phase in phases(config)][2:] == [("pointer", 0), ("last", 1)]
+    def test_the_first_model_s_trees_are_written_where_none_are_drawn(self):
+        config = TrainingConfig(**{**SOUGHT, "copy_steps": 0, "drawn_steps": 0})
+        assert [(phase.name, phase.renewed) for phase in phases(config)][2:] == [("pointer", 0), ("last", 2)]
         assert config.seeking_steps == phases(config)[-1].begin == 6
         assert next_turn(config, 0.0, 6) == WRITTEN
 
     def test_along_written_trees_the_share_of_hard_steps_is_the_cell_s_alone(self):
         torch.manual_seed(0)
-        config = TrainingConfig(**LADDER)
+        config = TrainingConfig(**SOUGHT)
         first = config.seeking_steps
         turns = Counter(next_turn(config, 0.7, step) for step in range(first, first + 1000))
         assert set(turns) == {WRITTEN_CELL, WRITTEN}
         assert turns[WRITTEN_CELL] == pytest.approx(700, abs=50)
 
     def test_who_copies_trees_learns_whole_in_every_step(self):
-        config = TrainingConfig(**LADDER)
+        config = TrainingConfig(**SOUGHT)
         copies = [step for phase in phases(config) if phase.name == "copy" for step in range(phase.begin, phase.end)]
         assert {next_turn(config, 1.0, step) for step in copies} == {WRITTEN}
 
-    def test_a_climb_has_no_hard_steps(self):
-        config = TrainingConfig(**{**LADDER, "climb_steps": 100})
-        assert {next_turn(config, 0.7, step) for step in range(8, 108)} == {POINTER}
+    def test_along_drawn_trees_there_are_no_hard_steps(self):
+        config = TrainingConfig(**{**SOUGHT, "drawn_steps": 100})
+        assert {next_turn(config, 0.7, step) for step in range(8, 108)} == {DRAWN}
 
     def test_where_no_trees_are_written_steps_are_hard_or_soft_by_their_share(self):
         torch.manual_seed(0)
@@ -196,19 +190,19 @@ class TestTraining:
         """None for the first model but a warm-up; a whole one for each phase after it, and for the epochs."""
         rates = []
         listener = Listener(lambda _: rates.append(made.optimiser.param_groups[0]["lr"] / 0.01))
-        settings = {**LADDER, "pointer_steps": 4, "copy_steps": 4, "climb_steps": 4, "schedule": "cosine"}
+        settings = {**SOUGHT, "pointer_steps": 4, "copy_steps": 4, "drawn_steps": 4, "schedule": "cosine"}
         train(apart(warmup=0.25, **settings), tmp_path / "run", listener)
-        assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *[0.0, 1.0, 0.75, 0.25] * 5])
+        assert rates == pytest.approx([0.0, 1.0, 0.0, *[0.0, 1.0, 1.0, 1.0], *[0.0, 1.0, 0.75, 0.25] * 3])
 
-    def test_no_dropout_where_the_pointer_learns_alone(self, tmp_path, before_updates):
+    def test_no_dropout_where_the_pointer_learns_alone_or_from_drawn_trees(self, tmp_path, before_updates):
         active = before_updates(lambda model, *_: model.input_dropout.training)
-        train(apart(hard_share=0.0, **LADDER), tmp_path / "run", Silent())
-        assert active == [True] * 2 + [False] * 4 + ([True] * 2 + [False] * 2) * 2 + [True] * 4
+        train(apart(hard_share=0.0, **SOUGHT), tmp_path / "run", Silent())
+        assert active == [True] * 2 + [False] * 4 + [True] * 2 + [False] * 2 + [True] * 4
 
     def test_dropout_that_is_still_to_come_does_not_begin_where_trees_are_written(self, tmp_path, before_updates):
         active = before_updates(lambda model, *_: model.input_dropout.training)
-        train(apart(hard_share=0.0, **LADDER, dropout_from=0.99), tmp_path / "run", Silent())
-        assert active == [False] * 18
+        train(apart(hard_share=0.0, **SOUGHT, dropout_from=0.99), tmp_path / "run", Silent())
+        assert active == [False] * 14
 
     @pytest.mark.parametrize("stop_after", [2, 4, 8])
     def test_stopped_and_resumed_to_the_same_bits(self, tmp_path, stop_after):
@@ -224,8 +218,8 @@ class TestTraining:
         [
             {"random_steps": 1},
             {"pointer_rate": 2.0},
-            {"written": True},
-            {"ladder": (4,), "written": True, "copy_steps": 1, "climb_steps": 1},
+            {"pointer_steps": 1, "copy_steps": 1, "written": True},
+            {"drawn_steps": 1},
         ],
     )
     def test_a_model_without_a_pointer_is_refused(self, tmp_path, setting):
@@ -234,63 +228,37 @@ class TestTraining:
         assert not (tmp_path / "run").exists()
 
 
-class TestLadder:
-    def test_cell_and_pointer_copy_trees_and_the_pointer_climbs_alone(self, tmp_path, moved):
-        train(apart(hard_share=0.0, beta1=0.9, **LADDER), tmp_path / "run", Silent())
-        assert moved[6:] == ([BOTH] * 2 + [{"pointer"}] * 2) * 2 + [BOTH] * 4
+class TestSeeking:
+    def test_cell_and_pointer_copy_trees_and_both_learn_from_drawn_ones(self, tmp_path, moved):
+        train(apart(hard_share=0.0, beta1=0.9, **SOUGHT), tmp_path / "run", Silent())
+        assert moved[6:] == [BOTH] * 8
 
-    def test_no_sentence_is_longer_than_its_rung_says_but_in_the_last_climb(self, tmp_path, before_updates):
-        longest = before_updates(lambda _model, _optimiser, batch: int(batch.lengths.max()))
-        pairs = {"task": "logic", "data": LogicConfig(pairs=60, source="generated")}
-        experiment = apart(**{**LADDER, "ladder": (4, 10), "copy_steps": 20, "climb_steps": 20})
-        train(dataclasses.replace(experiment, **pairs), tmp_path / "run", Silent())
-        *rungs, last = (max(longest[begin : begin + 20]) for begin in (6, 26, 46, 66))
-        assert rungs == [4, 10, 10]
-        assert last > 10
-
-    def test_a_pointer_that_has_copied_trees_is_made_less_sure_once_before_it_climbs(self, tmp_path, before_updates):
+    def test_a_pointer_that_has_copied_trees_is_made_less_sure_once(self, tmp_path, before_updates):
         scores = before_updates(lambda model, *_: model.state_dict()[SCORE].abs().sum().item())
-        train(apart(**LADDER, climb_sharpness=0.3, learning_rate=1e-9), tmp_path / "run", Silent())
+        train(apart(**SOUGHT, drawn_sharpness=0.3, learning_rate=1e-9), tmp_path / "run", Silent())
         changes = {step: after / before for step, (before, after) in enumerate(pairwise(scores), 1)}
-        for step in (6, 10, 14):  # new models
+        for step in (6, 10):  # new models
             del changes[step]
-        assert changes == pytest.approx({step: 0.3 if step in (8, 12) else 1.0 for step in changes}, rel=1e-3)
+        assert changes == pytest.approx({step: 0.3 if step == 8 else 1.0 for step in changes}, rel=1e-3)
 
-    def test_new_models_and_climbs_begin_without_moments(self, tmp_path, before_updates):
+    def test_new_models_and_drawn_trees_begin_without_moments(self, tmp_path, before_updates):
         moments = before_updates(lambda _model, optimiser, _batch: len(optimiser.state) > 0)
-        train(apart(**LADDER), tmp_path / "run", Silent())
-        assert moments == [False] + [True] * 5 + [False, True] * 4 + [False] + [True] * 3
-
-    def test_trees_have_to_be_sought_before_they_are_written(self, tmp_path):
-        never = dict.fromkeys(("random_steps", "start_steps", "pointer_steps"), 0)
-        with pytest.raises(InputError, match="written is set, and no step finds trees before they are"):
-            train(apart(**{**LADDER, **never}), tmp_path / "run", Silent())
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_rung_that_is_below_every_example_is_refused_and_leaves_no_folder(self, tmp_path, monkeypatch):
-        experiment = apart(**{**LADDER, "ladder": (3, 5)})
-        task = ListOps(experiment.data)
-        splits = task.splits()
-        splits["train"] = [example for example in splits["train"] if len(example.sentences[0]) > 3]
-        monkeypatch.setattr(task, "splits", lambda: splits)
-        with pytest.raises(InputError, match="ladder is 3 5, and every training example has a sentence of more than 3"):
-            train(experiment, tmp_path / "run", Silent(), task=task)
-        assert list(tmp_path.iterdir()) == []
+        train(apart(**SOUGHT), tmp_path / "run", Silent())
+        assert moments == [False] + [True] * 5 + [False, True] * 2 + [False] + [True] * 3
 
 
 class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"climb_steps": -1}, "climb_steps is -1, and must be at least 0"),
-            ({"climb_sharpness": 0.0}, "climb_sharpness is 0.0, and must be greater than 0"),
-            ({**LADDER, "ladder": (9, 5)}, "ladder is 9 5, and each of its lengths must be at least 1 and no less"),
-            ({**LADDER, "ladder": (5, 5), "judged": True}, "judged is set, and ladder has no two lengths"),
-            ({"judged": True}, "judged is set, and ladder has no two lengths"),
-            ({**LADDER, "ladder": (0, 5)}, "ladder is 0 5, and each of its lengths"),
-            ({**LADDER, "written": False}, "ladder is 4 5, and trees are written there: set written"),
-            ({**LADDER, "copy_steps": 0}, "copy_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
-            ({**LADDER, "climb_steps": 0}, "climb_steps is 0, and ladder is 4 5: set it, or leave ladder empty"),
+            ({"copy_steps": 2}, "copy_steps is set, and no step finds trees before they are: set pointer_steps too"),
+            ({"copy_steps": 2, "drawn_steps": 2}, "copy_steps is set, and no step finds trees before they are"),
+            ({"written": True}, "written is set, and no step finds trees before they are"),
+            ({"drawn_steps": -1}, "drawn_steps is -1, and must be at least 0"),
+            ({"drawn_batch_size": -1}, "drawn_batch_size is -1, and must be at least 0"),
+            ({"drawn_sharpness": 0.0}, "drawn_sharpness is 0.0, and must be greater than 0"),
+            ({"draws": 0}, "draws is 0, and must be greater than 0"),
+            ({"hidden_tokens": 1.0}, "hidden_tokens is 1.0, and must be at least 0 and less than 1"),
             ({"seeking_batch_size": 5}, "seeking_batch_size is set, and there are no steps that seek trees"),
             ({"random_lean": 0.5}, "random_lean is 0.5, and must be at least 1"),
             ({"pointer_rate": 0.0}, "pointer_rate is 0.0, and must be greater than 0"),
@@ -305,11 +273,19 @@ class TestSettings:
         values = Experiment().to_dict()
         values["training"] |= {"scouts": 0, "teacher": None, "teacher_until": 1.0, "turns_until": 0.0}
         values["training"] |= {"rounds": 0, "turns_steps": 0, "turns_sharpness": 1.0, "turns_pointer": "sampled"}
+        values["training"] |= {"ladder": [], "judged": False, "climb_steps": 0, "climb_sharpness": 1.0}
         assert Experiment.from_dict(values) == Experiment()
 
     @pytest.mark.parametrize(
         ("name", "value"),
-        [("scouts", 3), ("rounds", 1), ("turns_steps", 1200), ("turns_sharpness", 0.3), ("turns_pointer", "hard")],
+        [
+            ("scouts", 3),
+            ("judged", True),
+            ("rounds", 1),
+            ("turns_steps", 1200),
+            ("turns_sharpness", 0.3),
+            ("turns_pointer", "hard"),
+        ],
     )
     def test_of_former_versions_are_refused_where_they_did_something(self, name, value):
         told = f"training: {name} is {value!r}: this version has no such setting any more"
@@ -321,14 +297,17 @@ def test_examples_that_steps_have_read():
     config = TrainingConfig(**PHASES, batch_size=8, seeking_batch_size=2)
     assert [examples_read(config, steps) for steps in (0, 4, 6, 8)] == [0, 8, 12, 28]
     assert examples_read(TrainingConfig(**PHASES, batch_size=8), 8) == 64
-    ladder = TrainingConfig(**LADDER, batch_size=8, seeking_batch_size=2)  # those that copy are whole
-    assert [examples_read(ladder, steps) for steps in (6, 7, 8, 10, 12, 14, 15)] == [12, 20, 28, 32, 48, 52, 60]
+    sought = TrainingConfig(**SOUGHT, batch_size=8, seeking_batch_size=2, drawn_batch_size=3)  # copies are whole
+    assert [examples_read(sought, steps) for steps in (6, 7, 8, 9, 10, 11)] == [12, 20, 28, 31, 34, 42]
 
 
 def test_smaller_batches_while_trees_are_sought(tmp_path, before_updates):
     sizes = before_updates(lambda _model, _optimiser, batch: len(batch.labels))
-    train(apart(batch_size=5, seeking_batch_size=2, **LADDER), tmp_path / "run", Silent())
-    assert sizes == [2] * 6 + [5, 5, 2, 2] * 2 + [5] * 4
+    train(apart(batch_size=5, seeking_batch_size=2, **SOUGHT), tmp_path / "run", Silent())
+    assert sizes == [2] * 6 + [5, 5, 2, 2] + [5] * 4
+    sizes.clear()
+    train(apart(batch_size=5, drawn_batch_size=3, **SOUGHT), tmp_path / "other", Silent())
+    assert sizes == [5] * 8 + [3, 3] + [5] * 4
 
 
 def test_examples_are_drawn_while_trees_are_sought_and_the_epochs_come_whole_after_that(tmp_path, monkeypatch):

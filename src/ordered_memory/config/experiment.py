@@ -9,7 +9,7 @@ from ordered_memory.config.encoders import ENCODER_CONFIGS, OrderedMemoryConfig
 from ordered_memory.config.reading import from_dict
 from ordered_memory.tasks import TASKS
 
-FORMER = {
+FORMER: dict[str, Any] = {
     "short_until": 0.0,
     "random_until": 0.0,
     "pointer_until": 0.0,
@@ -28,6 +28,10 @@ FORMER = {
     "turns_steps": 0,
     "turns_sharpness": 1.0,
     "turns_pointer": "sampled",
+    "ladder": [],
+    "judged": False,
+    "climb_steps": 0,
+    "climb_sharpness": 1.0,
 }
 """Settings of trainings that were, and the values by which they did nothing: with these a run can be read as ever."""
 
@@ -102,27 +106,26 @@ class TrainingConfig:
     """How far the random trees that the pointer starts from lean to the right."""
     pointer_steps: int = 0
     """Steps after these in which the pointer learns alone, and all else is held. For ordered-memory."""
+    copy_steps: int = 0
+    """Steps after these in which a new model learns along the trees that the pointer has found, those of a sample of
+    the training examples, cell and pointer both. For ordered-memory."""
+    drawn_steps: int = 0
+    """Steps after these in which pointer and cell learn from trees that are drawn by the pointer's weights, and count
+    the more the likelier the label is along them. For ordered-memory."""
+    draws: int = 8
+    """Trees of each sentence that are drawn in such a step."""
+    drawn_batch_size: int = 0
+    """Examples in such a step; 0: as in others that seek trees. For ordered-memory."""
+    drawn_sharpness: float = 1.0
+    """What the pointer's scores are multiplied by before these steps: less than 1 makes it less sure, so that other
+    trees are drawn too. For ordered-memory."""
+    hidden_tokens: float = 0.0
+    """Share of the tokens that the cell does not see in these steps, so that it cannot lean on single ones to get along
+    with a wrong tree. For ordered-memory."""
     written: bool = False
     """Write down the trees that a hard pointer gives to all training examples, once they are found, for a new model to
     learn along to the end: the cell alone in its share of the steps (--hard-share), and in the others the pointer too,
     which is told what the trees join. For ordered-memory."""
-    ladder: tuple[int, ...] = ()
-    """Rungs on which trees are sought before that, each the most tokens of an example's longest sentence. On each a new
-    model copies the trees of examples up to there (--copy-steps); then its pointer alone learns, from examples up to
-    the next higher rung, and from all on the highest: so it seeks trees by which what was learned from short ones is
-    right of longer ones too. A rung may come several times. For ordered-memory, with --written."""
-    judged: bool = False
-    """Judge the trees of the first model and of every one on the ladder, and go on with the best so far: a new cell
-    learns along those of examples up to the highest rung but one, and the less its loss on longer ones, up to the
-    highest, the better they are. For ordered-memory, with --ladder."""
-    copy_steps: int = 0
-    """Steps in which the new model of each rung learns along written trees, those of a sample of the training examples,
-    cell and pointer both. For ordered-memory."""
-    climb_steps: int = 0
-    """Steps after these, on each rung, in which its pointer learns alone, from longer examples. For ordered-memory."""
-    climb_sharpness: float = 1.0
-    """What the scores of a pointer that has copied trees are multiplied by before it learns alone: less than 1 makes it
-    less sure, so that it hears of other trees. For ordered-memory."""
     seeking_batch_size: int = 0
     """Examples in a step of the random ones, the start's, and those in which the pointer learns alone, where many small
     ones find trees sooner than few large ones. 0: as in any other, which is the most. For ordered-memory."""
@@ -175,10 +178,11 @@ class TrainingConfig:
             "halve_after",
             "short_length",
             "pointer_rate",
-            "climb_sharpness",
+            "draws",
+            "drawn_sharpness",
         ):
             require_positive(name, getattr(self, name))
-        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from"):
+        for name in ("beta1", "beta2", "warmup", "short_share", "dropout_from", "hidden_tokens"):
             require_rate(name, getattr(self, name))
         for name in ("weight_decay", "evaluate_every", "early_stop", "checkpoint_seconds", "short_epochs"):
             require_not_negative(name, getattr(self, name))
@@ -187,7 +191,8 @@ class TrainingConfig:
             "start_steps",
             "pointer_steps",
             "copy_steps",
-            "climb_steps",
+            "drawn_steps",
+            "drawn_batch_size",
             "seeking_batch_size",
         ):
             require_not_negative(name, getattr(self, name))
@@ -198,24 +203,11 @@ class TrainingConfig:
             not (self.balanced and self.short_share),
             "balanced and short_share both choose the examples: set one of them to 0",
         )
-        object.__setattr__(self, "ladder", tuple(self.ladder))  # a list would not do where phases are kept by config
-        rungs = " ".join(map(str, self.ladder))
-        require(
-            all(low <= high for low, high in zip((1, *self.ladder), self.ladder, strict=False)),
-            f"ladder is {rungs}, and each of its lengths must be at least 1 and no less than the one before it",
-        )
-        require(
-            len(set(self.ladder)) > 1 or not self.judged,
-            "judged is set, and ladder has no two lengths to judge trees by: set them, or leave judged off",
-        )
-        require(
-            self.written or not self.ladder,
-            f"ladder is {rungs}, and trees are written there: set written, or leave ladder empty",
-        )
-        for name in ("copy_steps", "climb_steps"):
+        first = self.random_steps + self.start_steps + self.pointer_steps
+        for name, found in (("copy_steps", first), ("written", first + self.drawn_steps)):
             require(
-                getattr(self, name) > 0 or not self.ladder,
-                f"{name} is {getattr(self, name)}, and ladder is {rungs}: set it, or leave ladder empty",
+                bool(found or not getattr(self, name)),
+                f"{name} is set, and no step finds trees before they are: set pointer_steps too",
             )
         require(
             bool(self.seeking_steps or not self.seeking_batch_size),
@@ -227,8 +219,7 @@ class TrainingConfig:
     @property
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
-        first = self.random_steps + self.start_steps + self.pointer_steps
-        return first + len(self.ladder) * (self.copy_steps + self.climb_steps)
+        return self.random_steps + self.start_steps + self.pointer_steps + self.copy_steps + self.drawn_steps
 
     @property
     def budget_seconds(self) -> float | None:

@@ -135,11 +135,11 @@ class _Candidates(torch.autograd.Function):
         return None, None, table[: ctx.leaves], *given
 
 
-def distance_of(plan: Choices, scores: Tensor) -> Tensor:
-    """The mean cross-entropy of the decisions, given the score of each choice."""
+def distances_of(plan: Choices, scores: Tensor) -> Tensor:
+    """The cross-entropy of each decision, row after row, given the score of each choice."""
     device = scores.device
     if len(plan.answers) == 0:  # every row is one token: there is nothing to decide
-        return scores.sum()
+        return scores
     table = scores.new_full((len(plan.answers), int(plan.columns.max()) + 1), -torch.inf)
     table = table.index_put((plan.decisions.to(device), plan.columns.to(device)), scores)
-    return cross_entropy(table, plan.answers.to(device))
+    return cross_entropy(table, plan.answers.to(device), reduction="none")

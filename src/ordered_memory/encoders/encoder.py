@@ -65,6 +65,15 @@ class Encoder(nn.Module, ABC):
     def parse(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None, **options: Any) -> Parse:
         """The same vector, and the tree behind it. Options are the encoder's own; it refuses what it does not know."""
 
+    def draw(self, embedded: Tensor, lengths: Tensor) -> Parse:
+        """As `parse`, along a tree that is drawn by the pointer's weights, where the encoder has one."""
+        raise NotImplementedError
+
+    def distances(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None) -> Tensor:
+        """Of the pointer from building each row's tree: minus the logarithm of how likely it is to. All but the pointer
+        is held."""
+        raise NotImplementedError
+
     def rate_scale(self, name: str) -> float:
         """By how much the learning rate of the parameter of that name differs from the classifier's."""
         return 1.0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ordered_memory.config import OrderedMemoryConfig
-from ordered_memory.encoders.choices import candidates, choices, distance_of
+from ordered_memory.encoders.choices import Choices, candidates, choices, distances_of
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.encoders.shared_trees import compose_along
 from ordered_memory.memory import OrderedMemory, Pointer
@@ -58,16 +58,39 @@ class OrderedMemoryEncoder(Encoder):
 
     def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and how far the pointer is from building them."""
-        device = embedded.device
-        num_slots = self.test_slots or self.memory.num_slots  # as many as the trees were found with
-        plan = choices(trees, lengths.tolist(), num_slots)
-        leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(device)])
+        plan = choices(trees, lengths.tolist(), self._most_slots)
+        leaves, values = self._candidates(plan, embedded)
+        distances = self._distances(plan, leaves, values)
+        return values[plan.roots.to(embedded.device)], distances.sum() / max(1, len(distances))
+
+    def draw(self, embedded: Tensor, lengths: Tensor) -> Parse:
+        return self.parse(embedded, lengths, pointer="sampled", num_slots=self._most_slots)
+
+    def distances(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None) -> Tensor:
+        assert trees is not None
+        plan = choices(trees, lengths.tolist(), self._most_slots)
+        with torch.no_grad():
+            leaves, values = self._candidates(plan, embedded)
+        rows = torch.repeat_interleave(lengths - 1).to(embedded.device)  # of each decision
+        return embedded.new_zeros(len(trees)).index_add(0, rows, self._distances(plan, leaves, values))
+
+    @property
+    def _most_slots(self) -> int:
+        """As many as trees are found with."""
+        return self.test_slots or self.memory.num_slots
+
+    def _candidates(self, plan: Choices, embedded: Tensor) -> tuple[Tensor, Tensor]:
+        """The different tokens' leaves, and all that pointers can choose from."""
+        leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(embedded.device)])
         parameters = [*self._direction.cell.parameters(), *self._direction.norm.parameters()]
-        values = candidates(plan, leaves, self._compose, parameters)
+        return leaves, candidates(plan, leaves, self._compose, parameters)
+
+    def _distances(self, plan: Choices, leaves: Tensor, values: Tensor) -> Tensor:
+        """Of the pointer from each decision."""
         score = self._direction.attention.score
         tokens, slots = score.of_token(leaves), score.of_slot(values)
-        scores = score.join(tokens[plan.tokens.to(device)], slots[plan.candidates.to(device)], num_slots)
-        return values[plan.roots.to(device)], distance_of(plan, scores)
+        of_choices = tokens[plan.tokens.to(leaves.device)], slots[plan.candidates.to(leaves.device)]
+        return distances_of(plan, score.join(*of_choices, self._most_slots))
 
     def _leaf(self, tokens: Tensor) -> Tensor:
         leaves: Tensor = self._direction.norm(self._direction.projection(tokens))

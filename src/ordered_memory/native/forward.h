@@ -193,9 +193,9 @@ private:
         row.p = p, row.cp = cp, row.rcp = rcp;
     }
 
-    // A slot, by the weights of those in reach; the later, the likelier are the first of them, which reduce less.
+    // A slot, by the weights of those in reach.
     Index draw(const T* p, const Row<T>& row) const {
-        double left = std::pow(uniform(model.call.seed, Site::POINTER, row.token), model.call.lateness);
+        double left = uniform(model.call.seed, Site::POINTER, row.token);
         Index last = N - 1;
         for (Index i = row.reach; i < N && left >= 0; ++i) {
             if (p[i] > 0) last = i;  // sums may be a little less than one: then it is the last that has any weight

@@ -17,7 +17,7 @@ struct Call {
     Index keep;               // a tape is wanted: gradients will be asked for
     Index segment;            // steps between the states that are kept, the rest being computed again; 0 keeps all
     Index frozen;             // nobody asks for the gradients of the cell's weights: they stay zero
-    double threshold, lateness, dropout, attention_dropout;
+    double threshold, dropout, attention_dropout;
     uint64_t seed;
     const void *x, *query, *parameters;        // (tokens, D), (tokens, D), all in a row
     const void *M_start, *M_hat_start, *p_start;  // (rows, N, D) twice, (rows, N); or none

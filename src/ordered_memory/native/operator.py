@@ -25,7 +25,7 @@ TOKENS_OF_A_PIECE = 4096
 PRECISIONS = {torch.float32: "float", torch.float64: "double"}
 _SIZES = ("D", "N", "rows", "steps", "tokens")
 _SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment", "frozen")
-_RATES = ("threshold", "lateness", "dropout", "attention_dropout")
+_RATES = ("threshold", "dropout", "attention_dropout")
 _INPUTS = ("x", "query", "parameters", "M_start", "M_hat_start", "p_start")
 _OUTPUTS = ("output", "M", "M_hat", "p", "pointers")
 _GRADIENTS = ("grad_output", "grad_M", "grad_M_hat", "grad_p", "grad_pointers")
@@ -88,7 +88,7 @@ def _call(
     call = Call(D=x.shape[1], N=asked.N, rows=asked.rows, steps=len(sizes), tokens=len(x), seed=int(seed))
     call.sizes, call.threads = sizes.data_ptr(), torch.get_num_threads()
     call.paper, call.tree, call.hard, call.keep, call.segment, call.frozen = asked[2:8]
-    call.threshold, call.lateness, call.dropout, call.attention_dropout = rates
+    call.threshold, call.dropout, call.attention_dropout = rates
     _point(call, _INPUTS, held)
     return call, held
 
@@ -295,7 +295,7 @@ def _project_and_read(
     # The operator is for autograd and the compiler. A first call of it imports the compiler, which takes two seconds:
     # where neither has a part in it the engine is called as it is.
     run = _read if torch.is_grad_enabled() or torch.compiler.is_compiling() else _forward
-    rates = [direction.threshold, direction.lateness, *dropped]
+    rates = [direction.threshold, *dropped]
     output, M, M_hat, p, pointers, _ = run(tensors, torch.tensor(sizes), seed, asked, rates)
     return [output, pointers], State(M, M_hat, p)
 

@@ -208,13 +208,15 @@ def logic_rows() -> list[Row]:
 def _ways_to_trees(ours: Experiment) -> list[Row]:
     """What finding the trees of logical inference hangs on, on a shorter schedule."""
     shorter = _changed(ours, training={"epochs": LOGIC_OPTION_EPOCHS})
-    none = ("random_steps", "start_steps", "pointer_steps", "copy_steps", "climb_steps", "seeking_batch_size")
-    no_phases = {**dict.fromkeys(none, 0), "ladder": (), "judged": False, "written": False, "pointer_rate": 1.0}
+    none = ("random_steps", "start_steps", "pointer_steps", "copy_steps", "drawn_steps", "seeking_batch_size")
+    no_phases = {**dict.fromkeys(none, 0), "written": False, "pointer_rate": 1.0}
     options: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "options-none": ("nothing changed but the schedule", {}),
-        "no-ladder": ("the trees of the first model, no ladder", {"training": {"ladder": (), "judged": False}}),
-        "not-judged": ("trees that are not judged", {"training": {"judged": False}}),
-        "sure": ("a pointer as sure as it has copied the trees", {"training": {"climb_sharpness": 1.0}}),
+        "not-drawn": ("the trees of the first model", {"training": {"copy_steps": 0, "drawn_steps": 0}}),
+        "two-draws": ("two trees of each sentence in the place of eight", {"training": {"draws": 2}}),
+        "nothing-hidden": ("no token hidden from the cell", {"training": {"hidden_tokens": 0.0}}),
+        "sure": ("a pointer as sure as it has copied the trees", {"training": {"drawn_sharpness": 1.0}}),
+        "not-copied": ("no new model before trees are drawn", {"training": {"copy_steps": 0}}),
         "no-start": ("a pointer that starts from nothing", {"training": {"start_steps": 0}}),
         "lean-1": ("trees that do not lean", {"training": {"random_lean": 1.0, "start_lean": 1.0}}),
         "together": ("all learn together, from soft steps", {"training": no_phases, "encoder": {"hard_share": 0.0}}),

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ordered_memory import __version__, native
 from ordered_memory.classifier import Classifier
@@ -29,9 +28,8 @@ from ordered_memory.training.batching import (
     mixed_batches,
     of_like_length,
 )
+from ordered_memory.training.draws import drawn_losses
 from ordered_memory.training.evaluation import evaluate, trivial_f1
-from ordered_memory.training.judging import SAMPLE as JUDGED
-from ordered_memory.training.judging import loss_on_longer
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
 from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
@@ -55,13 +53,6 @@ from ordered_memory.training.turns import (
 from ordered_memory.training.word_vectors import prepare_vectors
 from ordered_memory.training.written import SAMPLE, WrittenTrees
 from ordered_memory.vectors import WordVectors
-
-
-class _Judged(NamedTuple):
-    """A model and how good its trees are: the loss of a new cell on longer examples."""
-
-    model: Classifier
-    loss: float
 
 
 class Interrupted(Exception):  # noqa: N818 - no error: the run was asked to stop, and its state is saved
@@ -106,7 +97,6 @@ def train(
         if resume:
             run.position = directory.load_last(model, run.optimiser)
             run.written = directory.load_written(run.training_set, task.sentences)
-            run.found = directory.load_found(model)
         if run.position.finished and (folder / RESULT).exists():
             return directory.result()
         if not run.position.finished:
@@ -157,25 +147,16 @@ class _Run:
         self.apart = needs_pointer(self.config)
         if self.apart and not any(group["pointer"] for group in self.optimiser.param_groups):
             raise InputError(f"{self.apart} is set, and {experiment.model} has no pointer: leave it as it is")
-        if self.config.written and phases(self.config)[0].renewed:
-            raise InputError("written is set, and no step finds trees before they are: set pointer_steps too")
         if self.config.sharpen and not memories(model):
             raise InputError(f"sharpen is set, and {experiment.model} has no pointer: leave it as it is")
         self.position = Position()
         self.asked: list[int] = []  # signals that ask it to stop
         self.written: WrittenTrees | None = None
-        self.found: dict[str, Tensor] | None = None  # the weights behind the best trees so far, where they are judged
         self.commit = commit()  # of the code that runs: the source tree may change while it does
         self.training_set = Dataset.encode(splits["train"], model)
         self.validation_set = Dataset.encode(splits["validation"], model)
         self.steps_per_epoch = len(self.batches(0))
-        self.longest_sentences = np.array([max(map(len, sentences)) for sentences in self.training_set.rows])
-        self.kinds = {
-            longest: by_label(self.training_set.labels, self.up_to(longest))
-            for longest in {phase.longest for phase in phases(self.config)}
-        }
-        if self.config.judged:
-            self.to_judge()  # what cannot be judged is told before anything is trained
+        self.kinds = by_label(self.training_set.labels, np.arange(len(self.training_set)))
         if any(turn.trees == "random" for phase in phases(self.config) for turn in phase.turns):
             self.short = short_examples(self.training_set.lengths, self.training_set.labels, self.config)
 
@@ -266,9 +247,9 @@ class _Run:
             position.epochs_began = self.share_done if phase.name == "last" else 0.0
             if phase.renewed:
                 self.renew(phase)  # which leaves dropout as in any step: what follows says where there is none
-            if phase.name == "climb":
+            if phase.name == "drawn":
                 for memory in memories(self.model):
-                    memory.sharpen(config.climb_sharpness)
+                    memory.sharpen(config.drawn_sharpness)
                 self.optimiser.state.clear()  # of another pointer, and of steps that told it the trees
         turn = next_turn(config, hard_share, position.step)
         rate = learning_rate(config, self.share_of_schedule(phase), position.rate_scale)
@@ -282,8 +263,9 @@ class _Run:
                 for parameter in group["params"]:
                     parameter.requires_grad_(learns)
         if config.dropout_from or self.apart:
-            # A pointer that learns alone is shown what the cell will do at test.
-            set_dropout(self.model, self.share_done >= config.dropout_from and turn.learns != "pointer")
+            # A pointer that learns from what a cell makes of trees is shown what that will do at test.
+            shown = turn.learns == "pointer" or turn.trees == "drawn"
+            set_dropout(self.model, self.share_done >= config.dropout_from and not shown)
         self.model.encoder.step_pointer = "hard" if turn.trees == "hard" else "soft"
         self.model.encoder.imitates = turn in IMITATES
         batch = self.training_set.batch(indices := self.examples_of(phase, turn, indices), self.model)
@@ -293,7 +275,10 @@ class _Run:
         if turn.trees == "written":
             assert self.written is not None
             batch = self.written.show(batch, indices)
-        first, whole = update(self.model, self.optimiser, batch, self.config.clip)
+        losses = Classifier.losses
+        if turn.trees == "drawn":
+            losses = partial(drawn_losses, draws=config.draws, hidden=config.hidden_tokens)
+        first, whole = update(self.model, self.optimiser, batch, config.clip, losses)
         position.skipped += not whole
         position.step += 1
         position.batch += phase.name == "last"
@@ -314,19 +299,8 @@ class _Run:
             assert self.written is not None  # they were, before the first such step
             kinds = by_label(self.training_set.labels, self.written.examples)
         else:
-            kinds = self.kinds[phase.longest]
+            kinds = self.kinds
         return draw(kinds, self.config, self.position.step)
-
-    def up_to(self, longest: int | None) -> NDArray[np.int64]:
-        """The training examples of which no sentence is longer than that."""
-        everything = np.arange(len(self.training_set))
-        examples = everything if longest is None else everything[self.longest_sentences <= longest]
-        if not len(examples):
-            rungs = " ".join(map(str, self.config.ladder))
-            raise InputError(
-                f"ladder is {rungs}, and every training example has a sentence of more than {longest} tokens"
-            )
-        return examples
 
     def share_of_schedule(self, phase: Phase) -> float:
         """How far that of the learning rate is. A first model, which seeks trees from nothing, has none but a warm-up;
@@ -334,73 +308,29 @@ class _Run:
         if phase.end is None:
             return self.share_of_epochs
         share = phase.share(self.position.step)
-        return share if phase.name in ("copy", "climb") else min(share, self.config.warmup)
+        return share if phase.name in ("copy", "drawn") else min(share, self.config.warmup)
 
     def renew(self, phase: Phase) -> None:
-        """Writes down the trees of the moment, or the best ones so far, for a new model to learn along them."""
-        judged = self.judge() if self.config.judged else None
-        writer = self.model if judged is None else judged.model
-        examples = self.up_to(phase.longest)
+        """Writes down the trees of the moment, for a new model to learn along them."""
+        examples = np.arange(len(self.training_set))
         if phase.name == "copy":
-            examples = self.sample(examples, SAMPLE, phase.renewed)
-        self.written = self.write(writer, examples, "for a new model")
-        if judged is not None:  # after the last no more are judged
-            self.position.judged_loss = judged.loss
-            self.found = None if phase.name == "last" else judged.model.state_dict()
-        torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
-        self.model.load_state_dict(self.fresh().state_dict())
-        self.optimiser.state.clear()
-
-    def judge(self) -> _Judged:
-        """The model with the better trees: that of the moment, or the best so far."""
-        examples, longer = self.to_judge()
-        trees = self.write(self.model, examples, "to judge them")
-        torch.manual_seed(seed_of_new_model(self.config, 0))
-        loss = loss_on_longer(self.fresh(), self.config, trees, self.training_set, longer, self.unless_stopped)
-        best = self.position.judged_loss
-        told = "the first ones" if best is None else f"the best so far {best:.3f}"
-        self.progress.tell(f"a new cell's loss on longer examples, along these trees: {loss:.3f}; {told}")
-        model = self.fresh()
-        if best is None or loss < best:
-            model.load_state_dict(self.model.state_dict())
-            return _Judged(model, loss)
-        assert self.found is not None  # it came with the loss
-        model.load_state_dict(self.found)
-        return _Judged(model, best)
-
-    def to_judge(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The examples whose trees are judged, and which of them are asked for: the longer ones."""
-        low, high = sorted(set(self.config.ladder))[-2:]
-        examples = self.sample(self.up_to(high), JUDGED, 0)
-        longer = ~np.isin(examples, self.up_to(low))
-        if longer.all() or not longer.any():
-            place = "at most" if longer.all() else "more than"
-            raise InputError(
-                f"judged is set, and of {len(longer):,} examples up to {high} tokens none has {place} {low}"
-            )
-        return examples, longer
-
-    def write(self, model: Classifier, examples: NDArray[np.int64], purpose: str) -> WrittenTrees:
-        self.progress.tell(f"writing down the trees of {len(examples):,} training examples, {purpose}")
+            generator = np.random.Generator(np.random.PCG64([self.config.seed, phase.renewed, 3]))
+            examples = np.sort(generator.permutation(examples)[:SAMPLE])
+        self.progress.tell(f"writing down the trees of {len(examples):,} training examples, for a new model")
         advance = self.measured(len(examples))
 
         def more_done(more: int) -> None:
             advance(more)
-            self.unless_stopped()
+            if self.asked:  # nothing has changed since the last step: it is done again from there
+                raise Interrupted
 
-        return WrittenTrees.of(model, self.training_set, examples, more_done)
-
-    def unless_stopped(self) -> None:
-        if self.asked:  # nothing has changed since the last step: it is done again from there
-            raise Interrupted
-
-    def sample(self, examples: NDArray[np.int64], count: int, number: int) -> NDArray[np.int64]:
-        """So many of the examples, in their order, drawn by the run's seed and a number."""
-        generator = np.random.Generator(np.random.PCG64([self.config.seed, number, 3]))
-        return np.sort(generator.permutation(examples)[:count])
+        self.written = WrittenTrees.of(self.model, self.training_set, examples, more_done)
+        torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
+        self.model.load_state_dict(self.fresh().state_dict())
+        self.optimiser.state.clear()
 
     def save(self) -> None:
-        self.directory.save_last(self.model, self.optimiser, self.position, self.written, self.found)
+        self.directory.save_last(self.model, self.optimiser, self.position, self.written)
 
     def evaluate(self) -> None:
         """Validation figures into the log; the best model is kept, the plateau schedule follows."""

@@ -1,8 +1,10 @@
 """A step of training: the optimiser, its rates, dropout, and one update from a batch."""
 
 import math
+from collections.abc import Callable, Iterator
 
 import torch
+from torch import Tensor
 
 from ordered_memory.classifier import Batch, Classifier
 from ordered_memory.config import TrainingConfig
@@ -10,11 +12,17 @@ from ordered_memory.memory import MaskedAttention
 from ordered_memory.training.turns import needs_pointer
 
 
-def update(model: Classifier, optimiser: torch.optim.Optimizer, batch: Batch, clip: float) -> tuple[float | None, bool]:
-    """Learns from a batch. Tells its loss, and whether every update was made: none is where loss or gradient is not
-    finite, and none after it."""
+def update(
+    model: Classifier,
+    optimiser: torch.optim.Optimizer,
+    batch: Batch,
+    clip: float,
+    losses: Callable[[Classifier, Batch], Iterator[Tensor]] = Classifier.losses,
+) -> tuple[float | None, bool]:
+    """Learns from a batch. Tells its loss, the first of several, and whether every update was made: none is where loss
+    or gradient is not finite, and none after it."""
     first: float | None = None
-    for loss in model.losses(batch):
+    for loss in losses(model, batch):
         if not loss.requires_grad:  # the pointer alone learns, and every row is one token: there is nothing to point at
             return float(loss.detach()), True
         optimiser.zero_grad()

@@ -3,8 +3,8 @@
 config.json     the experiment, whole: `om train --config` runs it again
 metrics.jsonl   a line for each evaluation
 best/           the model with the best validation accuracy so far
-last/           the model, the optimiser, the generator's state, the position, the trees that were written down, if any,
-                and the weights that found the best ones so far, where they are judged: `--resume` goes on from here
+last/           the model, the optimiser, the generator's state, the position, and the trees that were written down, if
+                any: `--resume` goes on from here
 result.json     once it is finished: the figures
 """
 
@@ -28,7 +28,6 @@ from ordered_memory.training.written import WrittenTrees
 
 CONFIG, METRICS, RESULT = "config.json", "metrics.jsonl", "result.json"
 POSITION, OPTIMISER, TREES = "position.json", "optimiser.safetensors", "trees.safetensors"
-FOUND = "found.safetensors"
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,6 @@ class Position:
     """What halving has left of the learning rate."""
     epochs_began: float = 0.0
     """How much of the training was done when trees were found and the epochs began."""
-    judged_loss: float | None = None
-    """Of the best trees so far, where they are judged."""
     skipped: int = 0
     """Steps not applied because the loss or the gradient was not finite."""
     training_loss: float = 0.0
@@ -157,10 +154,8 @@ class RunDirectory:
         optimiser: torch.optim.Optimizer,
         position: Position,
         written: WrittenTrees | None = None,
-        found: dict[str, Tensor] | None = None,
     ) -> None:
-        """The state after this step, with the trees that are learned along and the weights that found the best ones so
-        far, in place of the former one."""
+        """The state after this step, with the trees that are learned along, in place of the former one."""
 
         def fill(folder: Path) -> None:
             model.write_files(folder)
@@ -168,8 +163,6 @@ class RunDirectory:
             atomic.write_json(folder / POSITION, asdict(position))
             if written is not None:
                 save_tensors(folder / TREES, written.tensors())
-            if found is not None:
-                save_tensors(folder / FOUND, found)
 
         atomic.write_directory(self.path / "last", fill)
 
@@ -193,7 +186,7 @@ class RunDirectory:
         where = folder / POSITION
         values = atomic.read_json(where)
         if isinstance(values, dict):
-            for name in ("pointer_afresh", "searched"):  # runs of former versions noted them
+            for name in ("pointer_afresh", "searched", "judged_loss"):  # runs of former versions noted them
                 values.pop(name, None)
         position = from_dict(Position, values, str(where))
         _load_state(folder, model, optimiser)
@@ -209,17 +202,6 @@ class RunDirectory:
             return WrittenTrees.from_tensors(load_tensors(path), dataset, sentences)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-
-    def load_found(self, model: Classifier) -> dict[str, Tensor] | None:
-        """The weights that found the best trees so far, if trees are judged and some were."""
-        path = self.path / "last" / FOUND
-        if not path.exists():
-            return None
-        tensors, own = load_tensors(path), model.state_dict()
-        if {name: tensor.shape for name, tensor in tensors.items()} != {name: own[name].shape for name in own}:
-            raise InputError(f"{path}: not the weights of this model")
-        # Copies: what was loaded may still be the file itself.
-        return {name: tensor.clone() for name, tensor in tensors.items()}
 
     def _forget_after(self, step: int) -> None:
         kept = [record for record in self.metrics() if record["step"] <= step]

@@ -1,10 +1,8 @@
 """Who learns in a step, and along which trees: pointer and cell can learn apart until they have found each other.
 
 A soft step shows the pointer what would change if it pointed elsewhere. The cell that learned from it too would fit the
-blur. So it learns along whole trees: before the pointer has any, along random ones, and then along those that the
-pointer has found, of short examples only. What it learns so of short ones tells the pointer which trees of longer ones
-are right; a cell that had learned along the trees of these too would get along with their mistakes, and the pointer
-would never hear of them.
+blur. So it learns along whole trees: before the pointer has any, along random ones, then along those that the pointer
+has found, and then both learn from trees that are drawn.
 """
 
 from collections.abc import Sequence
@@ -25,7 +23,7 @@ from ordered_memory.trees import random_tree
 class Turn(NamedTuple):
     """What a step is."""
 
-    trees: Literal["soft", "hard", "random", "written"]
+    trees: Literal["soft", "hard", "random", "written", "drawn"]
     learns: Literal["all", "pointer", "rest"]
 
 
@@ -33,11 +31,12 @@ TOGETHER = Turn("soft", "all")
 POINTER = Turn("soft", "pointer")
 RANDOM, RANDOM_POINTER = Turn("random", "rest"), Turn("random", "pointer")
 WRITTEN_CELL, WRITTEN = Turn("written", "rest"), Turn("written", "all")
+DRAWN = Turn("drawn", "all")
 IMITATES = (RANDOM_POINTER, WRITTEN)
 """Those in which the pointer learns from trees that it is shown."""
 
 
-PhaseName = Literal["random", "start", "pointer", "copy", "climb", "last"]
+PhaseName = Literal["random", "start", "pointer", "copy", "drawn", "last"]
 
 
 class Phase(NamedTuple):
@@ -48,7 +47,6 @@ class Phase(NamedTuple):
     end: int | None  # of the last: none
     turns: tuple[Turn, ...]  # of "last" two, drawn by the encoder's share of hard steps; else one
     renewed: int = 0  # it begins with a new model, along trees that the one before it wrote: the how-manieth
-    longest: int | None = None  # the most tokens of a sentence of its examples
 
     def share(self, step: int) -> float:
         """How much of it is done before a step."""
@@ -61,19 +59,18 @@ def phases(config: TrainingConfig) -> tuple[Phase, ...]:
     """Of a run, in their order. It takes as many steps to find trees, however many examples there are."""
     found: list[Phase] = []
 
-    def add(name: PhaseName, steps: int, *turns: Turn, new: int = 0, longest: int | None = None) -> None:
+    def add(name: PhaseName, steps: int, *turns: Turn, new: int = 0) -> None:
         begin = found[-1].end or 0 if found else 0
         if steps:
-            found.append(Phase(name, begin, begin + steps, turns, new, longest))
+            found.append(Phase(name, begin, begin + steps, turns, new))
 
     add("random", config.random_steps, RANDOM)
     add("start", config.start_steps, RANDOM_POINTER)
     add("pointer", config.pointer_steps, POINTER)
-    for number, rung in enumerate(config.ladder, 1):
-        add("copy", config.copy_steps, WRITTEN, new=number, longest=rung)
-        add("climb", config.climb_steps, POINTER, longest=min((r for r in config.ladder if r > rung), default=None))
+    add("copy", config.copy_steps, WRITTEN, new=1)
+    add("drawn", config.drawn_steps, DRAWN)
     last = (WRITTEN_CELL, WRITTEN) if config.written else (Turn("hard", "all"), TOGETHER)
-    return (*found, Phase("last", config.seeking_steps, None, last, len(config.ladder) + 1 if config.written else 0))
+    return (*found, Phase("last", config.seeking_steps, None, last, 2 if config.written else 0))
 
 
 def phase_of(config: TrainingConfig, step: int) -> Phase:
@@ -100,14 +97,12 @@ def seeks_trees(config: TrainingConfig, step: int) -> bool:
     return step < config.seeking_steps
 
 
-def seeking_size(config: TrainingConfig) -> int:
-    """Examples in a step that seeks trees."""
-    return min(config.seeking_batch_size or config.batch_size, config.batch_size)
-
-
 def size_of_step(config: TrainingConfig, phase: Phase) -> int:
     """Examples in a step of a phase, if it is full."""
-    return config.batch_size if phase.name in ("copy", "last") else seeking_size(config)
+    if phase.name in ("copy", "last"):
+        return config.batch_size
+    seeking = config.seeking_batch_size or config.batch_size
+    return min(config.drawn_batch_size or seeking if phase.name == "drawn" else seeking, config.batch_size)
 
 
 def examples_read(config: TrainingConfig, steps: int) -> int:
@@ -118,7 +113,7 @@ def examples_read(config: TrainingConfig, steps: int) -> int:
 
 def needs_pointer(config: TrainingConfig) -> str | None:
     """The first setting, of those that are in use, that asks for a model with a pointer."""
-    names = ("random_steps", "start_steps", "pointer_steps", "ladder", "written")
+    names = ("random_steps", "start_steps", "pointer_steps", "copy_steps", "drawn_steps", "written")
     settings = {name: bool(getattr(config, name)) for name in names}
     settings["pointer_rate"] = config.pointer_rate != 1
     return next((name for name, used in settings.items() if used), None)
