@@ -114,14 +114,14 @@ LOGIC_PAPER = Experiment(
 LOGIC = dataclasses.replace(
     LOGIC_PAPER,
     encoder=OrderedMemoryConfig(
-        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.7
+        hidden_size=128, num_slots=12, test_slots=24, dropout=0.0, attention_dropout=0.0, hard_share=0.8
     ),
     classifier=ClassifierConfig(
         embedding_size=128, input_dropout=0.0, output_dropout=0.1, head="mlp", activation="elu"
     ),
     training=TrainingConfig(
         optimiser="adamw",
-        epochs=10,
+        epochs=16,
         batch_size=128,
         seeking_batch_size=64,
         short_length=14,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ordered_memory.config import TreeCellConfig, TreeLSTMConfig, TreeRNNConfig
 from ordered_memory.encoders import make_encoder
 from ordered_memory.encoders.shared_trees import SharedTrees, schedule
+from ordered_memory.encoders.tree_cell import TreeCellEncoder
 from ordered_memory.errors import InputError
 from ordered_memory.trees import Tree, balanced, left_branching, random_tree, right_branching
 
@@ -58,8 +59,10 @@ def slow_vector(name, encoder, tree, x):
 
 
 @pytest.mark.parametrize("input_size", [SIZE, 3])
-@pytest.mark.parametrize("name", CONFIGS)
-def test_the_batch_agrees_with_the_recursion_in_outputs_and_gradients(name, input_size):
+@pytest.mark.parametrize(("name", "native"), [*((name, True) for name in CONFIGS), ("tree-cell", False)])
+def test_the_batch_agrees_with_the_recursion_in_outputs_and_gradients(name, native, input_size, monkeypatch):
+    if not native:
+        monkeypatch.setattr(TreeCellEncoder, "engine", lambda _: None)
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     encoder = make_encoder(name, input_size, CONFIGS[name]).double()

@@ -41,10 +41,10 @@ def slow_distance(encoder, tree, x, slots):
     return -sum(said), last.M_hat[0, -1]
 
 
-@pytest.mark.parametrize("cell", ["gated", "tree-rnn"])
+@pytest.mark.parametrize(("cell", "backend"), [("gated", "native"), ("gated", "readable"), ("tree-rnn", "readable")])
 @pytest.mark.parametrize("attention", ["released", "paper"])
 @pytest.mark.parametrize(("shared", "full"), [(False, False), (True, False), (True, True)])
-def test_it_is_what_a_memory_led_along_the_trees_would_say(attention, cell, shared, full):
+def test_it_is_what_a_memory_led_along_the_trees_would_say(attention, cell, backend, shared, full):
     """Also where it has just the slots that they need, so that it is full at times, and one has to be joined."""
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_it_is_what_a_memory_led_along_the_trees_would_say(attention, cell, shar
         SIZE, slots, dropout=0.0, attention_dropout=0.0, attention=attention, cell=cell, threshold=0.0
     )
     encoder = OrderedMemoryEncoder(5, config).double()
-    encoder.imitates = True
+    encoder.imitates, encoder.memory.backend = True, backend
     lengths = torch.tensor([len(tree) for tree in trees])
     tokens = torch.randint(3, (8, len(trees)))
     table = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)

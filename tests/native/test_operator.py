@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ordered_memory import native
 from ordered_memory.memory import OrderedMemory, State
-from ordered_memory.native import operator
+from ordered_memory.native import engine, operator
 
 
 def layer(*sizes, sharpness=4.0, seed=0, **options) -> OrderedMemory:
@@ -113,11 +113,11 @@ class TestAgreement:
     def test_fresh_memory_full_of_nan_changes_nothing(self):
         om, x, lengths = layer(3, 19, 5), torch.randn(9, 6, 3, dtype=torch.float64), torch.tensor([9, 2, 5, 9, 1, 4])
         expected = everything(om, x, lengths)
-        operator._library().om_poison(1)
+        engine.library().om_poison(1)
         try:
             actual = everything(om, x, lengths)
         finally:
-            operator._library().om_poison(0)
+            engine.library().om_poison(0)
         assert_agree(actual, expected, 1e-15)
 
     def test_hard_pointers(self):
@@ -204,7 +204,7 @@ class TestThreadsAndMemory:
 
     def test_tapes_are_forgotten_with_the_graph_and_memory_is_used_again(self):
         om, x = layer(4, 24, 5), torch.randn(9, 7, 4, dtype=torch.float64)
-        library = operator._library()
+        library = engine.library()
         native.release_memory()
         library.om_pooled.restype = ctypes.c_int64
         for _ in range(3):
@@ -221,7 +221,7 @@ class TestThreadsAndMemory:
         assert library.om_pooled() == 0
 
     def test_a_float32_tape_from_the_pool_is_far_less_than_half_of_a_float64_one(self):
-        library = operator._library()
+        library = engine.library()
         library.om_pooled.restype = ctypes.c_int64
         sizes = {}
         for dtype in (torch.float32, torch.float64):
@@ -247,9 +247,7 @@ class TestDropout:
     def mask(n, rate, seed=1, site=0, token=0, slot=0):
         values = torch.ones(n, dtype=torch.float64)
         numbers = (ctypes.c_uint64(seed), *(ctypes.c_int64(value) for value in (site, token, slot)))
-        operator._library().om_drop(
-            ctypes.c_void_p(values.data_ptr()), ctypes.c_int64(n), ctypes.c_double(rate), *numbers
-        )
+        engine.library().om_drop(ctypes.c_void_p(values.data_ptr()), ctypes.c_int64(n), ctypes.c_double(rate), *numbers)
         return values
 
     @pytest.mark.parametrize("rate", [0.1, 0.2, 0.5])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ordered_memory.encoders.shared_trees import Text, grouped, numbered
+from ordered_memory.encoders.shared_trees import Text, grouped, numbered, steps_of
 from ordered_memory.trees import Spans
 
 
@@ -63,16 +63,13 @@ def choices(trees: Sequence[Spans], lengths: Sequence[int], num_slots: int) -> C
     alone = np.flatnonzero(followed & (least == 0))
     joined = np.flatnonzero(followed[last] & (ranks + 1 >= least[last]))
     owner = np.concatenate((alone, last[joined]))
-    instance = np.empty(int(numbers.max()) + 1, dtype=np.int64)
-    instance[numbers[:tokens]] = np.arange(tokens)
-    of_tokens = int(numbers[:tokens].max()) + 1
 
     def tensor(values: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values))
 
     return Choices(
-        leaves=tensor(text.places[instance[:of_tokens]]),
-        steps=[(tensor(numbers[all_left[group]]), tensor(numbers[all_right[group]])) for group in first],
+        leaves=text.leaves(numbers),
+        steps=steps_of(numbers, all_left, all_right, first),
         candidates=tensor(numbers[np.concatenate((alone, joins[joined]))]),
         tokens=tensor(numbers[owner + 1]),
         decisions=tensor(decisions[owner]),

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
 from ordered_memory.encoders.shared_trees import compose_along
+from ordered_memory.native import Composer
 from ordered_memory.trees import Spans
 
 
@@ -25,8 +26,12 @@ class GoldTreeEncoder(Encoder):
     def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """The parents of two nodes each; all are (nodes, size of a node)."""
 
+    def engine(self) -> Composer | None:
+        """What makes all nodes at once, in the place of `compose`, if anything does."""
+        return None
+
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
-        roots = compose_along(trees, embedded, lengths, self.leaf, self.compose)
+        roots = compose_along(trees, embedded, lengths, self.leaf, self.compose, self.engine())
         return Encoding(roots[:, : self.output_size])
 
     def parse(  # type: ignore[override]

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ordered_memory import native
 from ordered_memory.config import OrderedMemoryConfig
 from ordered_memory.encoders.choices import Choices, candidates, choices, distances_of
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
@@ -54,7 +55,7 @@ class OrderedMemoryEncoder(Encoder):
 
     def _along(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> Tensor:
         """What the memory would come to if its pointer built these trees: no pointer is asked."""
-        return compose_along(trees, embedded, lengths, self._leaf, self._compose)
+        return compose_along(trees, embedded, lengths, self._leaf, self._compose, self._engine)
 
     def _imitate(self, trees: Sequence[Spans], embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and how far the pointer is from building them."""
@@ -82,6 +83,8 @@ class OrderedMemoryEncoder(Encoder):
     def _candidates(self, plan: Choices, embedded: Tensor) -> tuple[Tensor, Tensor]:
         """The different tokens' leaves, and all that pointers can choose from."""
         leaves = self._leaf(embedded.flatten(0, 1)[plan.leaves.to(embedded.device)])
+        if (engine := self._engine) is not None:
+            return leaves, engine(leaves, plan.steps)
         parameters = [*self._direction.cell.parameters(), *self._direction.norm.parameters()]
         return leaves, candidates(plan, leaves, self._compose, parameters)
 
@@ -100,6 +103,12 @@ class OrderedMemoryEncoder(Encoder):
         # The older sub-tree, on the left, waits in memory; the newer one comes from below.
         parents: Tensor = self._direction.norm(self._direction.cell(right, left))
         return parents
+
+    @property
+    def _engine(self) -> native.Composer | None:
+        """What makes all nodes at once, in the place of `_compose`, as the layer's backend says."""
+        backend, direction = self.memory.backend, self._direction
+        return None if backend == "readable" else native.composer(direction.norm, direction.cell, backend == "native")
 
     @property
     def _direction(self) -> Any:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ordered_memory.errors import InputError
+from ordered_memory.native import Composer
 from ordered_memory.trees import Spans, splits_of
 
 Indices = NDArray[np.int64]
@@ -61,8 +62,12 @@ def compose_along(
     lengths: Tensor,
     leaf: Callable[[Tensor], Tensor],
     compose: Callable[[Tensor, Tensor], Tensor],
+    engine: Composer | None = None,
 ) -> Tensor:
-    """The root of each row's tree, given what a leaf is and how two nodes become one."""
+    """The root of each row's tree, given what a leaf is and how two nodes become one; an engine makes all nodes."""
+    if engine is not None:
+        nodes = nodes_of(trees, lengths.tolist())
+        return engine(leaf(embedded.flatten(0, 1)[nodes.leaves]), nodes.steps)[nodes.roots]
     plan = schedule(trees, lengths.tolist())
     device = embedded.device
     leaves = leaf(embedded.flatten(0, 1).index_select(0, plan.leaves.to(device)))
@@ -109,6 +114,24 @@ def schedule(trees: Sequence[Spans] | None, lengths: Sequence[int]) -> Schedule:
         alive = np.concatenate((nodes, new_leaves, kept))
         where[alive] = np.arange(len(alive))
     return Schedule(torch.from_numpy(np.concatenate(leaves)), levels, torch.from_numpy(where[numbers[text.roots]]))
+
+
+class Nodes(NamedTuple):
+    """The different sub-trees of a batch in one table: leaves, and then nodes, children in earlier steps."""
+
+    leaves: Tensor  # where each different token stands in (time * batch)
+    steps: list[tuple[Tensor, Tensor]]  # left and right children of each step's nodes
+    roots: Tensor  # (rows,): places in the table
+
+
+def nodes_of(trees: Sequence[Spans] | None, lengths: Sequence[int]) -> Nodes:
+    """The nodes of one binary tree for each row."""
+    text = Text.of(trees, lengths)
+    assert trees is not None  # or the text would not be there
+    tokens = len(text.rows)
+    left, right = text.children()
+    numbers, first = numbered(text.kinds(trees), left, right, grouped(-text.depths()[tokens:]))
+    return Nodes(text.leaves(numbers), steps_of(numbers, left, right, first), torch.from_numpy(numbers[text.roots]))
 
 
 class Text(NamedTuple):
@@ -159,6 +182,13 @@ class Text(NamedTuple):
         found: Indices = trees.tokens.flatten().cpu().numpy()[self.places]
         return found
 
+    def leaves(self, numbers: Indices) -> Tensor:
+        """Of each different token, in the order of their numbers: one of the places where it stands."""
+        of_tokens = numbers[: len(self.rows)]
+        found = np.empty(int(of_tokens.max()) + 1, dtype=np.int64)
+        found[of_tokens] = self.places
+        return torch.from_numpy(found)
+
     @property
     def roots(self) -> Indices:
         """Of each row: its first node, counted on from the last token; where there is none its token."""
@@ -200,6 +230,11 @@ def numbered(kinds: Indices, left: Indices, right: Indices, groups: Sequence[Ind
         first.append(nodes[places])
         count += len(found)
     return numbers, first
+
+
+def steps_of(numbers: Indices, left: Indices, right: Indices, groups: Sequence[Indices]) -> list[tuple[Tensor, Tensor]]:
+    """The numbers of both children of each group of nodes."""
+    return [(torch.from_numpy(numbers[left[group]]), torch.from_numpy(numbers[right[group]])) for group in groups]
 
 
 def grouped(keys: Indices) -> list[Indices]:

@@ -5,6 +5,7 @@ Leaves are LN(Wx + b), and the same LayerNorm follows the cell, as in Ordered Me
 
 from torch import Tensor, nn
 
+from ordered_memory import native
 from ordered_memory.config import TreeCellConfig
 from ordered_memory.encoders.gold_trees import GoldTreeEncoder
 from ordered_memory.memory import GatedRecursiveCell
@@ -26,3 +27,6 @@ class TreeCellEncoder(GoldTreeEncoder):
         # In Ordered Memory the older sub-tree, on the left, waits in memory; the newer one comes from below.
         parents: Tensor = self.norm(self.cell(right, left))
         return parents
+
+    def engine(self) -> native.Composer | None:
+        return native.composer(self.norm, self.cell)

@@ -4,6 +4,18 @@
 """
 
 from ordered_memory.native.build import Status, ensure_built, status
+from ordered_memory.native.composition import Composer, Steps, compose, composer
 from ordered_memory.native.operator import read, release_memory, supports
 
-__all__ = ["Status", "ensure_built", "read", "release_memory", "status", "supports"]
+__all__ = [
+    "Composer",
+    "Status",
+    "Steps",
+    "compose",
+    "composer",
+    "ensure_built",
+    "read",
+    "release_memory",
+    "status",
+    "supports",
+]

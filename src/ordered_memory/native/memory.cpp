@@ -1,48 +1,11 @@
 // The native engine of Ordered Memory: the mathematics of memory.py, fast. This file is its C interface; operator.py
 // calls it. Threads take rows of the batch for the whole sequence, forward and backward, and never wait for each other.
-#include <atomic>
-#include <cstdio>
-#include <exception>
 #include <map>
-#include <thread>
 
 #include "backward.h"
-
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
+#include "composition.h"
 
 namespace om {
-
-// Numbers too small to be normal cost a hundred times the others, and are zero for every purpose here.
-class FlushDenormals {
-#if defined(__SSE__)
-    unsigned before = _mm_getcsr();
-
-public:
-    FlushDenormals() { _mm_setcsr(before | 0x8040); }
-    ~FlushDenormals() { _mm_setcsr(before); }
-#endif
-};
-
-// Runs task(0) ... task(count - 1), each on a thread of its own; the first is this one.
-template <class Task> void in_parallel(Index count, const Task& task) {
-    std::vector<std::exception_ptr> errors(count);
-    auto guarded = [&](Index number) {
-        try {
-            FlushDenormals flush;
-            task(number);
-        } catch (...) {
-            errors[number] = std::current_exception();
-        }
-    };
-    std::vector<std::thread> threads;
-    for (Index number = 1; number < count; ++number) threads.emplace_back(guarded, number);
-    guarded(0);
-    for (std::thread& thread : threads) thread.join();
-    for (std::exception_ptr& error : errors)
-        if (error) std::rethrow_exception(error);
-}
 
 // Tapes wait here, by number, between forward and backward. A number that is not here is an error, never a crash.
 template <class T> class Tapes {
@@ -141,6 +104,18 @@ int om_backward_float(const om::Call* call) {
 int om_backward_double(const om::Call* call) {
     return om::guarded([&] { om::backward<double>(*call); });
 }
+int om_compose_float(const om::Composition* call) {
+    return om::guarded([&] { om::compose<float>(*call); });
+}
+int om_compose_double(const om::Composition* call) {
+    return om::guarded([&] { om::compose<double>(*call); });
+}
+int om_compose_backward_float(const om::Composition* call) {
+    return om::guarded([&] { om::compose_backward<float>(*call); });
+}
+int om_compose_backward_double(const om::Composition* call) {
+    return om::guarded([&] { om::compose_backward<double>(*call); });
+}
 void om_forget_float(om::Index tape) { om::Tapes<float>::get().remove(tape); }
 void om_forget_double(om::Index tape) { om::Tapes<double>::get().remove(tape); }
 const char* om_error() { return om::message.c_str(); }
@@ -152,4 +127,5 @@ void om_drop(double* values, om::Index n, double rate, uint64_t seed, om::Index 
 }
 void om_poison(int on) { om::Pool::get().poison = on; }
 om::Index om_call_size() { return sizeof(om::Call); }
+om::Index om_composition_size() { return sizeof(om::Composition); }
 }

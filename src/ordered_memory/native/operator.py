@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ordered_memory.native import build
+from ordered_memory.native import build, engine
+from ordered_memory.native.engine import PRECISIONS
 
 if TYPE_CHECKING:
     from ordered_memory.memory import Direction, Pointer, State
 
 STEPS_OF_A_PIECE = 64  # at least; and of few rows so many that the engine has something to do
 TOKENS_OF_A_PIECE = 4096
-PRECISIONS = {torch.float32: "float", torch.float64: "double"}
+NO_SECOND_DERIVATIVE = "the native engine has no second derivatives: build the layer with backend='readable' for them"
 _SIZES = ("D", "N", "rows", "steps", "tokens")
 _SWITCHES = ("threads", "paper", "tree", "hard", "keep", "segment", "frozen")
 _RATES = ("threshold", "dropout", "attention_dropout")
@@ -44,22 +45,6 @@ class Call(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in _INPUTS + _OUTPUTS + _GRADIENTS + _RESULTS),
         ("tape", ctypes.c_int64),
     )
-
-
-def _library() -> ctypes.CDLL:
-    library, status = build.load()
-    if library is None:
-        raise build.BuildError(f"the native engine cannot be used: {status.reason}. {build.HOW_TO_GET_IT}")
-    library.om_error.restype = ctypes.c_char_p
-    if library.om_call_size() != ctypes.sizeof(Call):
-        raise build.BuildError("the native engine and operator.py do not fit together")
-    return library
-
-
-def _run(name: str, dtype: torch.dtype, call: Call, *more: Any) -> None:
-    library = _library()
-    if getattr(library, f"om_{name}_{PRECISIONS[dtype]}")(ctypes.byref(call), *more) != 0:
-        raise RuntimeError(f"the native engine failed: {library.om_error().decode()}")
 
 
 class Switches(NamedTuple):
@@ -102,7 +87,7 @@ def _handle(tape: int, dtype: torch.dtype) -> Tensor:
     """The number of a tape as a tensor: once autograd lets go of it, so does the engine of the tape."""
     number = (ctypes.c_int64 * 1)(tape)
     if tape:
-        weakref.finalize(number, getattr(_library(), f"om_forget_{PRECISIONS[dtype]}"), ctypes.c_int64(tape))
+        weakref.finalize(number, getattr(engine.library(), f"om_forget_{PRECISIONS[dtype]}"), ctypes.c_int64(tape))
     return torch.frombuffer(number, dtype=torch.int64)
 
 
@@ -121,7 +106,7 @@ def _forward(
     results = _empty_results(held[0], switches)
     _point(call, _OUTPUTS, results)
     tape = ctypes.c_int64(0)
-    _run("forward", held[0].dtype, call, ctypes.byref(tape))
+    engine.run("forward", held[0].dtype, call, ctypes.byref(tape))
     output, M, M_hat, p, pointers = results
     return output, M, M_hat, p, pointers, _handle(tape.value, held[0].dtype)
 
@@ -150,7 +135,7 @@ def _read_backward(
     _point(call, _GRADIENTS, given)
     _point(call, _RESULTS, results)
     call.tape = int(tape)
-    _run("backward", held[0].dtype, call)
+    engine.run("backward", held[0].dtype, call)
     return results
 
 
@@ -175,7 +160,7 @@ def _differentiate(ctx: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
 
 
 def _no_second_derivative(_ctx: Any, *_: Any) -> tuple[Any, ...]:
-    raise RuntimeError("the native engine has no second derivatives: build the layer with backend='readable' for them")
+    raise RuntimeError(NO_SECOND_DERIVATIVE)
 
 
 _read.register_autograd(_differentiate, setup_context=_save)
@@ -207,7 +192,7 @@ supports._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def release_memory() -> None:
     """Gives the memory that waits for the next call back to the system."""
-    _library().om_release()
+    engine.library().om_release()
 
 
 def read(

@@ -2,49 +2,10 @@
 // does all that is cheap for itself, and of every product its own columns, and then they exchange those.
 #pragma once
 
-#include <atomic>
-#include <thread>
-
+#include "parallel.h"
 #include "tape.h"
 
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
-
 namespace om {
-
-// Threads wait for each other by looking, not by sleeping: there are two waits for each cell, a few microseconds apart.
-// Each counts its arrivals where the others see them, every count in a cache line of its own.
-class Barrier {
-    struct alignas(128) Arrivals {
-        std::atomic<Index> count{0};
-    };
-    std::vector<Arrivals> arrivals;
-    std::atomic<bool> broken{false};
-
-public:
-    static constexpr Index PATIENCE = 20000;  // looks, which is some hundred microseconds: the other is not running
-
-    explicit Barrier(Index threads) : arrivals(threads) {}
-    Index size() const { return arrivals.size(); }
-    void leave() { broken.store(true); }  // by a thread that failed, so that the others do not wait for ever
-
-    // Gives whether somebody was waited for unduly long.
-    bool wait(Index number) {
-        const Index mine = arrivals[number].count.load(std::memory_order_relaxed) + 1;
-        arrivals[number].count.store(mine, std::memory_order_release);
-        Index looks = 0;
-        for (const Arrivals& other : arrivals)
-            while (other.count.load(std::memory_order_acquire) < mine) {
-                if (broken.load(std::memory_order_relaxed)) throw std::runtime_error("another thread failed");
-                if (++looks > PATIENCE) std::this_thread::yield();
-#if defined(__SSE__)
-                else _mm_pause();
-#endif
-            }
-        return looks > PATIENCE;
-    }
-};
 
 // What the threads of a team have in common.
 template <class T> struct Team {

@@ -34,7 +34,7 @@ DONE = "done"
 """What is told of a finished run."""
 FORMER = ", former settings"
 """Behind the title of what was trained before the preset changed."""
-SPLIT_EPOCHS = {"A": 10, "B": 15, "C": 20}
+SPLIT_EPOCHS = {"A": 16, "B": 24, "C": 32}
 """Of Ordered Memory: more where there are fewer pairs."""
 SIZES = (1_000, 3_000, 10_000, 30_000, 85_000, 300_000)
 """Of the training set; of its examples those of at most 50 tokens are used."""
