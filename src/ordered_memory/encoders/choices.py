@@ -7,7 +7,8 @@ classification for each token. Nothing is soft, and no step waits for another.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from ordered_memory.encoders.shared_trees import Text, grouped, numbered, steps_of
+from ordered_memory.encoders.tree_composition import fill_table
 from ordered_memory.trees import Spans
 
 
@@ -84,52 +86,13 @@ Compose = Callable[[Tensor, Tensor], Tensor]
 
 def candidates(plan: Choices, leaves: Tensor, compose: Compose, parameters: Sequence[Tensor]) -> Tensor:
     """All of them, composed from the different tokens' leaves; `parameters` are those of `compose`."""
-    values: Tensor = _Candidates.apply(plan, compose, leaves, *parameters)  # type: ignore[no-untyped-call]
-    return values
-
-
-class _Candidates(torch.autograd.Function):
-    """The steps of a plan write into one table and read from it.
-
-    Autograd by itself would keep a gradient of the whole table for every step. Here each step is a graph of its own,
-    and one table of gradients is gone through from the last step to the first.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, plan: Choices, compose: Compose, leaves: Tensor, *parameters: Tensor) -> Tensor:
-        learns = leaves.requires_grad or any(parameter.requires_grad for parameter in parameters)
-        count = len(leaves) + sum(len(left) for left, _ in plan.steps)
-        values = leaves.new_empty(count, leaves.shape[-1])
-        values[: len(leaves)] = leaves
-        done = len(leaves)
-        ctx.parameters, ctx.leaves, ctx.graphs = parameters, len(leaves), []
-        for one, other in plan.steps:
-            left, right = one.to(values.device), other.to(values.device)
-            children = tuple(values[side].requires_grad_(learns) for side in (left, right))
-            with torch.set_grad_enabled(learns):
-                parents = compose(*children)
-            rows = slice(done, done + len(left))
-            values[rows] = parents.detach()
-            if learns:
-                ctx.graphs.append((rows, (left, right), children, parents))
-            done = rows.stop
-        return values
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        table = gradient.clone()
-        learning = [parameter for parameter in ctx.parameters if parameter.requires_grad]
-        totals = [torch.zeros_like(parameter) for parameter in learning]
-        for rows, sides, children, parents in reversed(ctx.graphs):
-            found = torch.autograd.grad(parents, (*children, *learning), table[rows])
-            for side, of_side in zip(sides, found, strict=False):
-                table.index_add_(0, side, of_side)
-            for total, more in zip(totals, found[2:], strict=True):
-                total += more
-        ctx.graphs.clear()
-        of_parameters = iter(totals)
-        given = (next(of_parameters) if parameter.requires_grad else None for parameter in ctx.parameters)
-        return None, None, table[: ctx.leaves], *given
+    ends = np.cumsum([len(leaves), *(len(left) for left, _ in plan.steps)]).tolist()
+    numbers = (torch.arange(begin, end) for begin, end in pairwise(ends))
+    levels = [
+        tuple(part.to(leaves.device) for part in (number, *children))
+        for number, children in zip(numbers, plan.steps, strict=True)
+    ]
+    return fill_table(compose, levels, ends[-1], leaves, *parameters)
 
 
 def distances_of(plan: Choices, scores: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 The nodes of a row are numbered: token t is node t, and what merge k makes is node time + k.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -87,9 +87,20 @@ def compose(cell: nn.Module, leaves: Tensor, merges: Merges) -> Tensor:
     """States of all nodes, (2 * time - 1, rows, size): as many calls of the cell as the highest tree has levels."""
     levels = [tuple(torch.from_numpy(part).to(leaves.device) for part in level) for level in merges.levels]
     nodes = (2 * merges.time - 1) * merges.rows
-    made = _Composition.apply(cell, levels, nodes, leaves.flatten(0, 1), *cell.parameters())  # type: ignore[no-untyped-call]
-    table: Tensor = made
-    return table.view(-1, *leaves.shape[1:])
+    return fill_table(cell, levels, nodes, leaves.flatten(0, 1), *cell.parameters()).view(-1, *leaves.shape[1:])
+
+
+def fill_table(
+    cell: Callable[[Tensor, Tensor], Tensor],
+    levels: Sequence[tuple[Tensor, ...]],
+    nodes: int,
+    leaves: Tensor,
+    *parameters: Tensor,
+) -> Tensor:
+    """All nodes, the leaves first: of each level their numbers, and those of their left and right children, which come
+    before it. `parameters` are the cell's."""
+    table: Tensor = _Composition.apply(cell, levels, nodes, leaves, *parameters)  # type: ignore[no-untyped-call]
+    return table
 
 
 def root_states(states: Tensor, merges: Merges) -> Tensor:
@@ -107,7 +118,7 @@ class _Composition(torch.autograd.Function):
     def forward(
         ctx: Any,
         cell: Callable[[Tensor, Tensor], Tensor],
-        levels: list[tuple[Tensor, Tensor, Tensor]],
+        levels: Sequence[tuple[Tensor, ...]],
         nodes: int,
         leaves: Tensor,
         *parameters: Tensor,
@@ -135,8 +146,8 @@ class _Composition(torch.autograd.Function):
         while ctx.steps:
             node, left, right, inputs, above = ctx.steps.pop()
             first, second, *others = torch.autograd.grad(above, (*inputs, *wanted), table[node])
-            table[left] += first  # a node has one parent: no number comes twice
-            table[right] += second
+            table.index_add_(0, left, first)
+            table.index_add_(0, right, second)
             for total, part in zip(sums, others, strict=True):
                 total += part
         found = iter(sums)
