@@ -74,6 +74,17 @@ class TestNextTurn:
         ]
         assert config.seeking_steps == 11
 
+    def test_a_second_round_begins_with_a_new_model_too(self):
+        config = TrainingConfig(**SOUGHT, drawn_rounds=2)
+        assert [(phase.name, phase.begin, phase.renewed) for phase in phases(config)][3:] == [
+            ("copy", 6, 1),
+            ("drawn", 8, 0),
+            ("copy", 10, 2),
+            ("drawn", 12, 0),
+            ("last", 14, 3),
+        ]
+        assert config.seeking_steps == 14
+
     def test_a_phase_ends_where_the_next_begins(self):
         found = phases(TrainingConfig(**SOUGHT))
         assert [phase.end for phase in found] == [*(phase.begin for phase in found[1:]), None]
@@ -254,6 +265,7 @@ class TestSettings:
             ({"copy_steps": 2}, "copy_steps is set, and no step finds trees before they are: set pointer_steps too"),
             ({"copy_steps": 2, "drawn_steps": 2}, "copy_steps is set, and no step finds trees before they are"),
             ({"written": True}, "written is set, and no step finds trees before they are"),
+            ({"drawn_rounds": 2}, "drawn_rounds is 2, and there are no steps along drawn trees: set drawn_steps too"),
             ({"drawn_steps": -1}, "drawn_steps is -1, and must be at least 0"),
             ({"drawn_batch_size": -1}, "drawn_batch_size is -1, and must be at least 0"),
             ({"drawn_sharpness": 0.0}, "drawn_sharpness is 0.0, and must be greater than 0"),

@@ -112,6 +112,9 @@ class TrainingConfig:
     drawn_steps: int = 0
     """Steps after these in which pointer and cell learn from trees that are drawn by the pointer's weights, and count
     the more the likelier the label is along them. For ordered-memory."""
+    drawn_rounds: int = 1
+    """How often that is done, a new model's copying and the steps along drawn trees: each round begins with the trees
+    that the one before it came to. For ordered-memory."""
     draws: int = 8
     """Trees of each sentence that are drawn in such a step."""
     drawn_batch_size: int = 0
@@ -179,6 +182,7 @@ class TrainingConfig:
             "short_length",
             "pointer_rate",
             "draws",
+            "drawn_rounds",
             "drawn_sharpness",
         ):
             require_positive(name, getattr(self, name))
@@ -210,6 +214,10 @@ class TrainingConfig:
                 f"{name} is set, and no step finds trees before they are: set pointer_steps too",
             )
         require(
+            bool(self.drawn_steps or self.drawn_rounds == 1),
+            f"drawn_rounds is {self.drawn_rounds}, and there are no steps along drawn trees: set drawn_steps too",
+        )
+        require(
             bool(self.seeking_steps or not self.seeking_batch_size),
             "seeking_batch_size is set, and there are no steps that seek trees: set pointer_steps too",
         )
@@ -219,7 +227,8 @@ class TrainingConfig:
     @property
     def seeking_steps(self) -> int:
         """Those in which pointer and cell look for each other."""
-        return self.random_steps + self.start_steps + self.pointer_steps + self.copy_steps + self.drawn_steps
+        first = self.random_steps + self.start_steps + self.pointer_steps
+        return first + self.drawn_rounds * (self.copy_steps + self.drawn_steps)
 
     @property
     def budget_seconds(self) -> float | None:

@@ -67,10 +67,11 @@ def phases(config: TrainingConfig) -> tuple[Phase, ...]:
     add("random", config.random_steps, RANDOM)
     add("start", config.start_steps, RANDOM_POINTER)
     add("pointer", config.pointer_steps, POINTER)
-    add("copy", config.copy_steps, WRITTEN, new=1)
-    add("drawn", config.drawn_steps, DRAWN)
+    for number in range(1, config.drawn_rounds + 1):
+        add("copy", config.copy_steps, WRITTEN, new=number)
+        add("drawn", config.drawn_steps, DRAWN)
     last = (WRITTEN_CELL, WRITTEN) if config.written else (Turn("hard", "all"), TOGETHER)
-    return (*found, Phase("last", config.seeking_steps, None, last, 2 if config.written else 0))
+    return (*found, Phase("last", config.seeking_steps, None, last, config.drawn_rounds + 1 if config.written else 0))
 
 
 def phase_of(config: TrainingConfig, step: int) -> Phase:
