@@ -1,5 +1,6 @@
 """Accuracy and F1: against a slow, obvious computation, one example at a time."""
 
+import dataclasses
 import json
 import math
 from collections import Counter
@@ -15,7 +16,7 @@ from ordered_memory.tasks import Example
 from ordered_memory.tasks.listops import VOCABULARY, ListOps, ListOpsConfig
 from ordered_memory.tasks.logic import Logic, LogicConfig
 from ordered_memory.training.batching import Dataset
-from ordered_memory.training.evaluation import evaluate, trivial_f1
+from ordered_memory.training.evaluation import evaluate, f1_of, trivial_f1
 from ordered_memory.trees import balanced, left_branching, right_branching, without_tokens
 
 TASK = ListOps(ListOpsConfig(pool_size=150, test_size=10, validation_size=10, max_depth=4, train_max_length=30))
@@ -228,3 +229,11 @@ class TestPairs:
         words = Logic(LogicConfig(source="generated", pairs=300, brackets=False)).splits()["test"]
         assert floors == trivial_f1(words)
         assert floors["left"] != trivial_f1(examples)["left"]
+
+
+def test_f1_of_trees(examples):
+    gold = [tuple(tree.spans for tree in example.trees) for example in examples]
+    assert f1_of(examples, gold) == 1
+    left = [tuple(left_branching(tree.tokens).spans for tree in example.trees) for example in examples]
+    assert f1_of(examples, left) == pytest.approx(trivial_f1(examples)["left"][0])
+    assert f1_of([dataclasses.replace(example, trees=None) for example in examples], gold) is None

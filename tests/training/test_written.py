@@ -69,6 +69,15 @@ class TestWriting:
         again = WrittenTrees.from_tensors(written.tensors(), dataset, 1)
         assert again.examples.tolist() == some.tolist()
 
+    def test_a_sample_of_them_is_even_and_whole_where_there_are_few(self):
+        model, examples, dataset = listops()
+        written = WrittenTrees.of(model, dataset, everything(dataset), lambda _: None)
+        assert written.sample(10**6)[0] == list(range(len(examples)))
+        chosen, trees = written.sample(5)
+        assert chosen == np.linspace(0, len(examples) - 1, 5, dtype=int).tolist()
+        shown = written.show(dataset.batch(chosen, model), np.array(chosen)).trees
+        assert all(np.array_equal(one, other) for (one,), other in zip(trees, shown, strict=True))
+
     def test_training_goes_on_as_it_was(self):
         model, _, dataset = listops()
         for training in (True, False):
@@ -124,6 +133,13 @@ class TestTraining:
         assert [told[place][0] for place in places] == [12, 20]
         begins = [told[0][1], *(told[place + 1][1] for place in places)]
         assert len({*begins, *(told[place][1] for place in places)}) == 5
+
+    def test_how_good_they_are_is_kept(self, tmp_path):
+        """Each time that they are written: for the copying of both rounds, and for the last model."""
+        result = train(apart(**SOUGHT, drawn_rounds=2), tmp_path / "run", Silent())
+        kept = result["position"]["written"]
+        assert [written["step"] for written in kept] == [6, 10, 14]
+        assert all(0 < written["f1"] < 1 and written["examples"] > 0 for written in kept)
 
     def test_what_is_copied_is_of_the_sample(self, tmp_path, monkeypatch):
         shown, show = [], WrittenTrees.show

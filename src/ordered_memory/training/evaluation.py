@@ -95,6 +95,13 @@ def evaluate(
     )
 
 
+def f1_of(examples: Sequence[Example], spans: list[tuple[Spans, ...]], not_words: Collection[str] = ()) -> float | None:
+    """Of the trees of some examples' sentences, over their words; None where there are no gold ones."""
+    with_root, _, of_words = _tree_counts(examples, spans, [""] * len(examples), not_words)
+    counts = of_words or with_root
+    return _figure(counts[""].f1) if counts else None
+
+
 def trivial_f1(
     examples: Sequence[Example], seed: int = 0, not_words: Collection[str] = ()
 ) -> dict[str, tuple[float, float]]:

@@ -29,10 +29,10 @@ from ordered_memory.training.batching import (
     of_like_length,
 )
 from ordered_memory.training.draws import drawn_losses
-from ordered_memory.training.evaluation import evaluate, trivial_f1
+from ordered_memory.training.evaluation import evaluate, f1_of, trivial_f1
 from ordered_memory.training.optimisation import learning_rate, make_optimiser, set_dropout, update
 from ordered_memory.training.progress import Progress
-from ordered_memory.training.run_directory import RESULT, Position, RunDirectory
+from ordered_memory.training.run_directory import RESULT, Position, RunDirectory, Written
 from ordered_memory.training.sharpening import SHARPENED, SHARPER, memories, sharpened
 from ordered_memory.training.signals import signals_asked
 from ordered_memory.training.turns import (
@@ -325,6 +325,11 @@ class _Run:
                 raise Interrupted
 
         self.written = WrittenTrees.of(self.model, self.training_set, examples, more_done)
+        chosen, trees = self.written.sample()
+        f1 = f1_of([self.splits["train"][index] for index in chosen], trees, self.task.not_words)
+        self.position.written.append(Written(self.position.step, len(examples), f1))
+        if f1 is not None:
+            self.progress.tell(f"F1 of these trees{' over words' if self.task.not_words else ''}: {100 * f1:.2f}")
         torch.manual_seed(seed_of_new_model(self.config, phase.renewed))
         self.model.load_state_dict(self.fresh().state_dict())
         self.optimiser.state.clear()

@@ -40,6 +40,17 @@ class Part:
     cores: int
 
 
+@dataclass(frozen=True)
+class Written:
+    """Trees that were written down for a new model to learn along."""
+
+    step: int
+    """The first one that learns along them."""
+    examples: int
+    f1: float | None
+    """Of a sample of them, over words; none without gold trees. Nothing hangs on it: it is only told."""
+
+
 @dataclass
 class Position:
     """How far a run is. With the weights, the optimiser and the generator, all that the next step depends on."""
@@ -69,6 +80,8 @@ class Position:
     """Steps since the last evaluation."""
     parts: list[Part] = field(default_factory=list)
     """More than one where the run was stopped and resumed in other circumstances."""
+    written: list[Written] = field(default_factory=list)
+    """Of each time that trees were written down, how good they were."""
     finished: bool = False
 
     def begin_part(self, commit: str | None, cores: int) -> None:

@@ -21,6 +21,9 @@ from ordered_memory.trees import Spans
 SAMPLE = 20_000
 """Training examples whose trees a model copies before it seeks better ones: enough, and soon written."""
 
+JUDGED = 5_000
+"""Examples by whose trees F1 is told."""
+
 
 @dataclass(frozen=True)
 class WrittenTrees:
@@ -68,6 +71,13 @@ class WrittenTrees:
     def _of(self, number: int) -> Spans:
         begin = self.ends[number - 1] if number else 0
         return self.nodes[begin : self.ends[number]]
+
+    def sample(self, most: int = JUDGED) -> tuple[list[int], list[tuple[Spans, ...]]]:
+        """Some of the examples, evenly over all, and their trees."""
+        places = np.unique(np.linspace(0, len(self.examples) - 1, most, dtype=np.int64)).tolist()
+        sentences = range(self.sentences)
+        trees = [tuple(self._of(place * self.sentences + sentence) for sentence in sentences) for place in places]
+        return self.examples[places].tolist(), trees
 
     def tensors(self) -> dict[str, Tensor]:
         """To be saved."""
