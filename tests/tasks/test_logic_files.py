@@ -72,9 +72,10 @@ class TestVerify:
         with pytest.raises(InputError, match=r"split full, left: [\d,]+ pairs, and 135,529 are published"):
             logic_files.verify(small_files)
 
-    def test_a_missing_file(self, small_files):
+    def test_a_missing_file_is_told_before_any_is_read(self, small_files, monkeypatch):
+        monkeypatch.setattr(logic_files.Reader, "read", lambda *_: pytest.fail("a file was read"))
         (small_files / "test12").unlink()
-        with pytest.raises(InputError, match="test12: cannot be read"):
+        with pytest.raises(InputError, match="test12: cannot be read: no such file, and 26 are to be there"):
             logic_files.verify(small_files)
 
 

@@ -87,7 +87,7 @@ def _verify(arguments: LogicArguments) -> int:
     else:
         for name, count in counted.items():
             print(f"{name:<20}{count:>9,}")
-        print(f"{folders[0]}: every line, every relation and all sizes are as published")
+        print(f"{folders[0]}: every line, every relation and all sizes are those of the released files")
     return 0
 
 
