@@ -132,6 +132,22 @@ def test_there_is_a_composer_for_the_gated_cell_only_and_where_the_engine_comput
     assert native.composer(norm.to("meta"), cell) is None
 
 
+def test_a_graph_can_be_gone_through_twice():
+    norm, cell = parts(6)
+    start = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+    table = native.compose(start, some_steps(3, (5, 4)), norm, cell)
+    inputs = [start, *norm.parameters(), *cell.parameters()]
+    once, again = (torch.autograd.grad((table**2).sum(), inputs, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
+    assert once[1].abs().sum() > 0
+
+
+def test_leaves_of_another_precision_become_that_of_the_weights():
+    norm, cell = parts(6)
+    start, steps = torch.randn(3, 6), some_steps(3, (5, 4))
+    torch.testing.assert_close(native.compose(start, steps, norm, cell), slow(start.double(), steps, norm, cell))
+
+
 def test_it_has_no_second_derivative():
     norm, cell = parts(4)
     start = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)

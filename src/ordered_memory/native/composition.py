@@ -46,15 +46,15 @@ def compose(leaves: Tensor, steps: Steps, norm: nn.LayerNorm, cell: Any) -> Tens
     parts = (*norm.parameters(), *cell.inner.parameters(), *cell.outer.parameters())
     with torch.autocast("cpu", enabled=False):
         parameters = torch.cat([part.flatten() for part in parts])
-    table: Tensor = _Compose.apply(leaves, parameters, steps, rate, seed)  # type: ignore[no-untyped-call]
+    table: Tensor = _Compose.apply(leaves.to(parameters.dtype), parameters, steps, rate, seed)  # type: ignore[no-untyped-call]
     return table
 
 
 class _Compose(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, leaves: Tensor, parameters: Tensor, steps: Steps, rate: float, seed: int) -> Tensor:
-        ctx.indices = indices = _indices(steps, len(leaves))
-        nodes, size = len(indices[1]), leaves.shape[-1]
+        ctx.indices = _indices(steps, len(leaves))
+        nodes, size = len(ctx.indices[1]), leaves.shape[-1]
         table = leaves.new_empty(len(leaves) + nodes, size)
         table[: len(leaves)] = leaves
         kept: list[Tensor] = []
@@ -63,20 +63,20 @@ class _Compose(torch.autograd.Function):
         ctx.leaves, ctx.rates = len(leaves), (rate, seed)
         ctx.save_for_backward(parameters, table, *kept)
         if nodes:
-            _call("compose", ctx, indices, [parameters, table, *kept])
+            _call("compose", ctx, [parameters, table, *kept])
         return table
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # a graph of this is asked for
             raise RuntimeError(NO_SECOND_DERIVATIVE)
-        tensors = ctx.saved_tensors
-        grad_table, grad_parameters = (
-            gradient.clone(memory_format=torch.contiguous_format),
-            torch.zeros_like(tensors[0]),
-        )
-        if len(ctx.indices[1]):
-            _call("compose_backward", ctx, ctx.indices, [*tensors, grad_table, grad_parameters])
+        parameters, table, hidden, gates, moments = ctx.saved_tensors
+        grad_table = gradient.clone(memory_format=torch.contiguous_format)
+        grad_parameters = torch.zeros_like(parameters)
+        if len(gates):
+            # The engine writes over gates, and the graph may be gone through once more.
+            kept = [parameters, table, hidden, gates.clone(), moments]
+            _call("compose_backward", ctx, [*kept, grad_table, grad_parameters])
         return grad_table[: ctx.leaves], grad_parameters, None, None, None
 
 
@@ -93,13 +93,12 @@ def _indices(steps: Steps, leaves: int) -> list[Tensor]:
     return [ends, right, left]
 
 
-def _call(name: str, ctx: Any, indices: list[Tensor], tensors: list[Tensor]) -> None:
-    table = tensors[1]
-    ends, below, memory = indices
+def _call(name: str, ctx: Any, tensors: list[Tensor]) -> None:
+    table, (ends, below, _) = tensors[1], ctx.indices
     call = Composition(D=table.shape[1], leaves=ctx.leaves, nodes=len(below), steps=len(ends))
-    call.ends, call.below, call.memory = (tensor.data_ptr() for tensor in (ends, below, memory))
     call.threads, (call.dropout, call.seed) = torch.get_num_threads(), ctx.rates
-    for field, tensor in zip(_ARRAYS, tensors, strict=False):
+    pointed = (*zip(_INDICES, ctx.indices, strict=True), *zip(_ARRAYS, tensors, strict=False))
+    for field, tensor in pointed:
         setattr(call, field, tensor.data_ptr())
     engine.run(name, table.dtype, call)
 

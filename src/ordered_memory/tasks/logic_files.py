@@ -107,11 +107,9 @@ def verify(folder: Path, progress: Callable[[int], None] = lambda _: None) -> di
 
     Returns what was counted; the first thing that is wrong is told.
     """
-    for part, number in PARTS:
-        if not (folder / f"{part}{number}").is_file():  # told before a minute has gone into the others
-            raise InputError(
-                f"{folder / f'{part}{number}'}: cannot be read: no such file, and {len(PARTS)} are to be there"
-            )
+    for path in (folder / f"{part}{number}" for part, number in PARTS):
+        if not path.is_file():  # told before a minute has gone into the others
+            raise InputError(f"{path}: cannot be read: no such file, and {len(PARTS)} are to be there")
     reader = Reader()
     files: Files = {"train": {}, "test": {}}
     for part, number in PARTS:
