@@ -89,7 +89,7 @@ class TestTrain:
 
     def test_bad_values(self, capsys, tmp_path):
         out = ("--out", str(tmp_path / "run"))
-        assert "invalid choice 'D'" in error_of(capsys, "train", "logic", "--split", "D", *out)
+        assert "--split D: there are full, A, B, C" in error_of(capsys, "train", "logic", "--split", "D", *out)
         missing = error_of(capsys, "train", "logic", "--folder", str(tmp_path / "absent"), *out)
         assert "absent: there is no such folder" in missing
         assert not (tmp_path / "run").exists()
@@ -118,15 +118,23 @@ class TestModels:
 
     def test_parse_answers_with_the_relation_and_both_trees(self, run, capsys, tmp_path):
         assert main(["parse", run, *PAIR, "--svg", str(tmp_path / "pair.svg")]) == 0
-        text = capsys.readouterr().out
-        assert text.startswith("label ")
-        lines = [line.split() for line in text.splitlines()]
-        assert ["(", "a", "(", "and", "b", ")", ")"] in lines
-        assert ["(", "not", "a", ")"] in lines
+        told = capsys.readouterr()
+        assert told.out.startswith("label ")
+        assert f"drawn in {tmp_path / 'pair.svg'}" in told.err
+        lines = [line.split() for line in told.out.splitlines()]
+        assert ["a", "and", "b"] in lines  # the leaves: brackets only show structure
+        assert ["not", "a"] in lines
         assert (tmp_path / "pair.svg").read_text().startswith("<svg")
         assert main(["parse", run, *PAIR, "--json"]) == 0
         answer = json.loads(capsys.readouterr().out)
         assert [len(sentence["tokens"]) for sentence in answer["sentences"]] == [7, 4]
+        assert [sentence["tree"].count("-LRB-") for sentence in answer["sentences"]] == [2, 1]
+        assert answer["sentences"][1]["tree_of_words"] == "( not a )"
+
+    def test_without_its_files_another_may_be_named(self, capsys):
+        told = error_of(capsys, "evaluate", "logic")
+        assert "no folder of files is named" in told
+        assert "or name a file of examples by --data" in told
 
     def test_parse_reads_pairs_from_standard_input(self, run, capsys, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO("\t".join(PAIR) + "\na\tb\n"))

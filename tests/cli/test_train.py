@@ -77,6 +77,8 @@ class TestTrain:
             ("--draws 0", "--draws is 0, and must be greater than 0"),
             ("--copy-steps 5", "--copy-steps is set, and no step finds trees before they are: set pointer_steps too"),
             ("--hard-share 1", "--hard-share is 1.0, and must be at least 0 and less than 1"),
+            ("--model lstm --hard-share 0.5", "--hard-share is a setting of ordered-memory, and the model is lstm"),
+            ("--model rrnet --closing-bias nan", "--closing-bias is nan, and must be finite"),
             ("--preset listops-demo --config some.json", "--config and --preset both"),
             ("--config missing.json", "missing.json: cannot be read: No such file or directory"),
         ],
@@ -84,6 +86,21 @@ class TestTrain:
     def test_bad_flags(self, words, message, run, capsys, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         assert message in error_of(capsys, "train", "listops", *words.format(run=run).split())
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("", "name a task first: om train TASK"),
+            ("--epochs 2", "name a task first: om train TASK"),
+            ("listop", "'listop' is no task: om train TASK ...; there are listops, logic, sst, files"),
+            ("logic --split D", "--split D: there are full, A, B, C"),
+            ("logic --data.source=web", "--data.source web: there are auto, files, generated"),
+        ],
+    )
+    def test_bad_tasks(self, words, message, capsys, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert message in error_of(capsys, "train", *words.split())
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize(

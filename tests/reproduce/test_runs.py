@@ -45,7 +45,7 @@ def test_runs_of_different_data_do_not_share_a_table(demo: Demo, tmp_path: Path)
     other = tmp_path / "other"
     shutil.copytree(demo.folder / "ordered-memory", other)
     (other / "config.json").write_text(json.dumps(other_data().to_dict()))
-    with pytest.raises(InputError, match=r"other: its data is not that of .*lstm"):
+    with pytest.raises(InputError, match=r"other: its data is not that of .*lstm \(.* is .*, not .*\)"):
         load_runs([demo.folder / "lstm", other])
 
 

@@ -23,6 +23,7 @@ from ordered_memory.tasks.listops import ListOpsConfig
 if TYPE_CHECKING:
     from ordered_memory.classifier import Classifier, Prediction
     from ordered_memory.training.evaluation import Evaluation
+    from ordered_memory.trees import Tree
 
 PointerChoice = Literal["soft", "hard"]
 MANY_UNKNOWN = 0.2
@@ -90,7 +91,10 @@ def _examples(task: Task, config: Any, path: Path | None) -> list[Example]:
         return task.read(path)
     if config is None:
         raise InputError("the checkpoint does not say what data it was trained on: name a file by --data")
-    return task.splits()["test"]
+    try:
+        return task.splits()["test"]
+    except InputError as error:  # what it was trained on is not here, but any file of the format will do
+        raise InputError(f"{error}; or name a file of examples by --data") from None
 
 
 def _print_figures(figures: Evaluation, data: str, pointer: str | None, bucket_name: str) -> None:
@@ -150,11 +154,12 @@ def parse(argv: Sequence[str]) -> int:
         except InputError as error:
             raise InputError(f"standard input:{number}: {error}" if number else str(error)) from None
         if arguments.svg is not None:
-            _write_svg(arguments.svg, prediction)
+            _write_svg(arguments.svg, prediction, task.not_words)
+            print(f"drawn in {arguments.svg}", file=sys.stderr)
         if arguments.json:
-            print(json.dumps(prediction.to_dict(), ensure_ascii=False), flush=True)
+            print(json.dumps(_to_dict(prediction, task.not_words), ensure_ascii=False), flush=True)
         else:
-            _print_prediction(prediction)
+            _print_prediction(prediction, task.not_words)
     if from_input and number == 0:
         raise InputError("standard input is empty: there is no text to parse")
     return 0
@@ -177,7 +182,23 @@ def _example(task: Task, texts: Sequence[str]) -> Example:
     return Example(tokens, "", None if None in trees else trees)
 
 
-def _write_svg(path: Path, prediction: Prediction) -> None:
+def _over_words(tree: Tree, not_words: Sequence[str]) -> Tree:
+    """The tree as people look at it: without the tokens that only show structure."""
+    from ordered_memory.trees import without_tokens
+
+    return without_tokens(tree, not_words) if not_words else tree
+
+
+def _to_dict(prediction: Prediction, not_words: Sequence[str]) -> dict[str, Any]:
+    """Plain values, with the trees over all tokens and, where some are no words, over words too."""
+    values = prediction.to_dict()
+    if not_words and prediction.tree is not None:
+        for sentence, told in zip(prediction.sentences, values["sentences"], strict=True):
+            told["tree_of_words"] = None if sentence.tree is None else str(_over_words(sentence.tree, not_words))
+    return values
+
+
+def _write_svg(path: Path, prediction: Prediction, not_words: Sequence[str]) -> None:
     from ordered_memory.drawing import draw_pointer_svg, draw_svg, stack_svg
 
     if prediction.tree is None:
@@ -185,13 +206,13 @@ def _write_svg(path: Path, prediction: Prediction) -> None:
     pictures = []
     for sentence in prediction.sentences:
         if sentence.tree is not None:
-            pictures.append(draw_svg(sentence.tree))
+            pictures.append(draw_svg(_over_words(sentence.tree, not_words)))
         if sentence.pointer is not None:
             pictures.append(draw_pointer_svg(sentence.pointer, sentence.tokens))
     atomic.write_text(path, stack_svg(*pictures))
 
 
-def _print_prediction(prediction: Prediction) -> None:
+def _print_prediction(prediction: Prediction, not_words: Sequence[str]) -> None:
     import shutil
 
     from ordered_memory.drawing import draw_pointer_text, draw_text
@@ -201,7 +222,8 @@ def _print_prediction(prediction: Prediction) -> None:
     print(f"label {prediction.label}, probability {prediction.probabilities[prediction.label]:.4f}")
     for sentence in prediction.sentences:
         if sentence.tree is not None:
-            print("\n" + draw_text(sentence.tree, shutil.get_terminal_size().columns, ascii_only=plain))
+            tree = _over_words(sentence.tree, not_words)
+            print("\n" + draw_text(tree, shutil.get_terminal_size().columns, ascii_only=plain))
         if sentence.pointer is not None:
             print("\n" + draw_pointer_text(sentence.pointer, sentence.tokens, ascii_only=plain))
 

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -86,7 +86,12 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     if task is None and own is not None:  # the run knows its task
         task = own.task
         argv = [task, *argv]
+    if task is None and not {"-h", "--help"} & set(argv):
+        named = next((word for word in argv[:1] if not word.startswith("-")), None)
+        told = "name a task first" if named is None else f"{named!r} is no task"
+        raise InputError(f"{told}: om train TASK ...; there are {', '.join(TASKS)}, and files is your own data")
     task = task or "listops"
+    _require_choices(argv, TASKS[task].config_type)
     argv = _with_prefixes(argv, TASKS[task].config_type)
     model = peek(argv, "--model")
     if model is not None and model not in ENCODER_CONFIGS:
@@ -108,6 +113,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
         base = own
     else:
         base = preset(task, peek(argv, "--preset"), model or (own.model if own else "ordered-memory"))
+    _require_flags_of(base.model, argv)
     kind = dataclasses.make_dataclass(
         "train",
         [
@@ -199,6 +205,27 @@ def _with_prefixes(argv: Sequence[str], data: type) -> list[str]:
         known = flag.startswith("--") and flag[2:].replace("_", "-").removeprefix("no-") in short
         words.append(f"--data.{flag[2:]}{equals}{value}" if known else word)
     return words
+
+
+def _require_choices(argv: Sequence[str], data: type) -> None:
+    """Refuses a value that a flag of the data does not take, by the flag that was typed."""
+    for name, kind in get_type_hints(data).items():
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        for flag in (f"--{name.replace('_', '-')}", f"--data.{name.replace('_', '-')}"):
+            value = peek(argv, flag)
+            if choices and value is not None and value not in map(str, choices):
+                raise InputError(f"{flag} {value}: there are {', '.join(map(str, choices))}")
+
+
+def _require_flags_of(model: str, argv: Sequence[str]) -> None:
+    """Refuses a flag that only other models have, and says which."""
+    known = {name for kind in (TrainingConfig, ClassifierConfig, ENCODER_CONFIGS[model]) for name in _flags(kind)}
+    for word in argv:
+        flag = word.partition("=")[0]
+        name = flag[2:].replace("_", "-").removeprefix("no-")
+        owners = [other for other, kind in ENCODER_CONFIGS.items() if name in _flags(kind)]
+        if flag.startswith("--") and owners and name not in known:
+            raise InputError(f"{flag} is a setting of {', '.join(owners)}, and the model is {model}: leave it out")
 
 
 def _about_data(data: type) -> str:

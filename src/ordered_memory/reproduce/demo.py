@@ -12,11 +12,11 @@ from rich.text import Text
 from ordered_memory.config import Experiment
 from ordered_memory.drawing import draw_pointer_text, draw_text
 from ordered_memory.errors import InputError
+from ordered_memory.models import TITLES
 from ordered_memory.presets import preset
 from ordered_memory.reproduce.report import write_report
 from ordered_memory.reproduce.runs import (
     EASY_TO_DRAW,
-    MODEL_NAMES,
     NOTHING,
     FinishedRun,
     Sample,
@@ -107,7 +107,7 @@ def _introduce(experiments: Sequence[Experiment], console: Console) -> None:
 def _train(experiment: Experiment, path: Path, console: Console) -> None:
     """A finished run is left as it is, an unfinished one is resumed, else there is a new one."""
     if (path / RESULT).is_file():
-        name = MODEL_NAMES[experiment.model]
+        name = TITLES[experiment.model]
         console.print(f"{name} is trained already: {path}", soft_wrap=True, highlight=False, markup=False)
     else:
         train(experiment, path, Live(console), resume=(path / CONFIG).exists())

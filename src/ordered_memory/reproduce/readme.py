@@ -11,8 +11,9 @@ from typing import Any
 
 from ordered_memory import atomic
 from ordered_memory.errors import InputError
+from ordered_memory.models import TITLES
 from ordered_memory.reproduce import listops_page, logic_page
-from ordered_memory.reproduce.runs import MODEL_NAMES, percent
+from ordered_memory.reproduce.runs import percent
 from ordered_memory.reproduce.tables import threads
 from ordered_memory.training.progress import duration
 
@@ -26,7 +27,7 @@ def figures(results: Sequence[dict[str, Any]]) -> str:
     """A table of finished runs on the same data, and the floors below them."""
     lines = ["| | accuracy | F1 of its trees | parameters | training |", "| --- | ---: | ---: | ---: | ---: |"]
     for result in results:
-        test, name = result["test"], MODEL_NAMES.get(result["model"], result["model"])
+        test, name = result["test"], TITLES[result["model"]]
         figure = (percent(test["accuracy"]), percent(test["f1"]), f"{result['parameters']:,}")
         lines.append(f"| {name} | {' | '.join(figure)} | {duration(result['position']['seconds'])} |")
     first = results[0]

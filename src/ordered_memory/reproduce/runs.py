@@ -1,5 +1,6 @@
 """Finished runs as reports see them: their figures as the run wrote them, and what their models make of examples."""
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,25 +16,12 @@ import torch
 from ordered_memory.classifier import Classifier, Prediction
 from ordered_memory.config import Experiment
 from ordered_memory.errors import InputError
+from ordered_memory.models import TITLES
 from ordered_memory.tasks import TASKS, Example
 from ordered_memory.training.batching import Dataset
 from ordered_memory.training.run_directory import RESULT, RunDirectory
 from ordered_memory.trees import Tree, without_tokens
 
-MODEL_NAMES = {
-    "ordered-memory": "Ordered Memory",
-    "lstm": "LSTM",
-    "on-lstm": "ON-LSTM",
-    "rrnet": "RRNet",
-    "transformer": "Transformer",
-    "universal-transformer": "Universal Transformer",
-    "tree-rnn": "TreeRNN",
-    "tree-lstm": "TreeLSTM",
-    "tree-cell": "TreeCell",
-    "rl-spinn": "RL-SPINN",
-    "gumbel-tree": "Gumbel Tree-LSTM",
-    "cooperative": "Havrylov et al. 2019",
-}
 NOTHING = "\N{EN DASH}"
 """What a table shows where there is no figure."""
 EASY_TO_DRAW = (8, 16)
@@ -87,8 +75,8 @@ def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
             raise InputError(f"{directory.path}: the run is not finished: go on with it by --resume")
     experiments = [directory.experiment() for directory in directories]
     for path, experiment in zip(paths, experiments, strict=True):
-        if (experiment.task, experiment.data) != (experiments[0].task, experiments[0].data):
-            raise InputError(f"{path}: its data is not that of {paths[0]}: make a report for each")
+        if differs := _difference(experiments[0], experiment):
+            raise InputError(f"{path}: its data is not that of {paths[0]} ({differs}): make a report for each")
     return [
         FinishedRun(
             path=directory.path,
@@ -102,9 +90,17 @@ def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     ]
 
 
+def _difference(one: Experiment, other: Experiment) -> str:
+    """What is not the same in the data of two runs; nothing if they share it."""
+    if one.task != other.task:
+        return f"{other.task}, not {one.task}"
+    its, wanted = (dataclasses.asdict(run.data) for run in (other, one))
+    return ", ".join(f"{name} is {its[name]}, not {wanted[name]}" for name in its if its[name] != wanted[name])
+
+
 def _names(paths: Sequence[Path], experiments: Sequence[Experiment]) -> list[str]:
     """The model's name, with the folder's where two runs have the same model, or its whole path if need be."""
-    names = [MODEL_NAMES.get(experiment.model, experiment.model) for experiment in experiments]
+    names = [TITLES[experiment.model] for experiment in experiments]
     for more in ([path.name for path in paths], [str(path) for path in paths]):
         times = Counter(names)
         longer = [f"{name.split(' (')[0]} ({extra})" for name, extra in zip(names, more, strict=True)]
