@@ -15,6 +15,7 @@ from ordered_memory.config import (
     LSTMConfig,
     ONLSTMConfig,
     OrderedMemoryConfig,
+    RRNetConfig,
     TrainingConfig,
     TransformerConfig,
     UniversalTransformerConfig,
@@ -222,8 +223,13 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     },
     "listops": {},
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
-    # One that is larger and learns for longer is nearer to the published figures.
-    "logic": {"lstm": LSTMConfig(hidden_size=256)},
+    # Sequential ones have to be larger than what composes; ON-LSTM is as large as in its own paper. RRNet reads as an
+    # LSTM does at first: while it closed nodes at random, it did not learn to read.
+    "logic": {
+        "lstm": LSTMConfig(hidden_size=256),
+        "on-lstm": ONLSTMConfig(hidden_size=400, chunk_size=10),
+        "rrnet": RRNetConfig(hidden_size=192, closing_bias=-3.0),
+    },
     "logic-paper": {
         "on-lstm": ONLSTMConfig(hidden_size=200, chunk_size=10),
         "transformer": TransformerConfig(hidden_size=200, num_layers=24, norm="after"),
@@ -273,6 +279,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
 }
 # What such a model trains with in their place.
 _ADADELTA = {"optimiser": "adadelta", "learning_rate": 1.0, "beta2": 0.9, "epsilon": 1e-6, "clip": 0.5}
+_DECAY = {"optimiser": "adamw", "weight_decay": 0.1}  # for those that know the training pairs by heart
 _TRANSFORMER = {"learning_rate": 5e-4, "beta2": 0.98, "warmup": 0.05}
 _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
     # Fewer epochs for those that take longer for each; the short examples fade out in the same share of them.
@@ -285,7 +292,10 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "cooperative": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, **_ADADELTA},
     },
     "logic": {
-        "lstm": {"epochs": 16},
+        "lstm": {"epochs": 16, **_DECAY},
+        "on-lstm": _DECAY,
+        "rrnet": _DECAY,
+        "tree-cell": {"batch_size": 128, **_DECAY},
         "transformer": _TRANSFORMER,
         "universal-transformer": _TRANSFORMER,
         "cooperative": _ADADELTA,

@@ -65,7 +65,7 @@ class RRNetEncoder(Encoder):
         self.dropout = nn.Dropout(config.dropout)
         self.cell = SharedCell(size)
         last = nn.Linear(size, 1)
-        nn.init.constant_(last.bias, -1.0)  # at first it mostly stays, as an LSTM does
+        nn.init.constant_(last.bias, config.closing_bias)
         self.policy = nn.Sequential(nn.Linear(3 * size, size), nn.Tanh(), last)
         self.value = nn.Linear(3 * size, 1)
 
