@@ -175,6 +175,14 @@ def test_a_run_of_former_settings_is_marked(tmp_path: Path) -> None:
     assert "| Ordered Memory, former settings |" in summary(tmp_path)
 
 
+def test_a_split_of_former_settings_is_named(tmp_path: Path) -> None:
+    config = {"training": {"budget": None, "scouts": 3}, "data": {"test_reading": "longer", "source": "files"}}
+    write(tmp_path, "ordered-memory-B", result(0.9, 0.8, config=config))
+    text = page(tmp_path)
+    for part in ("Table 1", "Systematic generalisation"):
+        assert line(text, "Ordered Memory; B by former settings", part)
+
+
 def test_the_time_of_scouts_counts_in_runs_of_former_settings(tmp_path: Path) -> None:
     write(tmp_path, "ordered-memory", result(0.97, 0.8, seed=1, scouts=[{"seconds": 60.0}, {"seconds": 60.0}]))
     assert line(page(tmp_path), "Ordered Memory", "The runs")[4] == "5m20s"

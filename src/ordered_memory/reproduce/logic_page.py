@@ -4,7 +4,7 @@ python -m ordered_memory.reproduce.logic_page results/logic docs/logic-results.m
 """
 
 import sys
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,7 +103,7 @@ def summary(folder: Path) -> str:
 
 def _system(row: Row, found: dict[str, Results], former: Container[str]) -> list[list[str]]:
     """The lines of a row in Table 1: with the soft pointer it was trained with and, if it has one, with a hard one."""
-    title = _title(row, [row.key, *(f"{row.key}-{split}" for split in SYSTEMATIC)], former)
+    title = _title(row, row.title_of(found[row.key]), former)
     lines = [_line(row, title, found)]
     if any(result["hard_pointer"] for result in found[row.key]):
         hard = {key: _with_hard_pointer(results) for key, results in found.items()}
@@ -111,9 +111,10 @@ def _system(row: Row, found: dict[str, Results], former: Container[str]) -> list
     return lines
 
 
-def _title(row: Row, keys: Iterable[str], former: Container[str]) -> str:
-    """That of a line, with a word where one of the runs of these rows was trained before the preset changed."""
-    return row.title + (FORMER if any(key in former for key in keys) else "")
+def _title(row: Row, title: str, former: Container[str]) -> str:
+    """That of a line, with a word on which splits were trained before the preset changed."""
+    splits = [split for split in SYSTEMATIC if f"{row.key}-{split}" in former]
+    return title + (f"; {' '.join(splits)}{FORMER.replace(',', ' by')}" if splits else "")
 
 
 def _with_hard_pointer(results: Results) -> Results:
@@ -166,8 +167,12 @@ def _readings(rows: Sequence[Row], found: dict[str, Results], former: Container[
     lines = []
     for row in rows:
         runs = [(found[f"{row.key}-{split}"], reading) for split in SYSTEMATIC for reading in READINGS]
-        title = _title(row, [f"{row.key}-{split}" for split in SYSTEMATIC], former)
-        lines.append([title, *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs)])
+        lines.append(
+            [
+                _title(row, row.title, former),
+                *(_beside([_reading(one, reading) for one in some], None) for some, reading in runs),
+            ]
+        )
     return table(heads, lines)
 
 
