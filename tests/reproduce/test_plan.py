@@ -131,8 +131,8 @@ def test_ways_to_trees_change_what_they_name_and_nothing_else():
     rows = {row.key: row.experiment for row in logic_rows() if row.group == "ablations"}
     plain = rows.pop("options-none")
     changes = {
-        "not-drawn": {"copy_steps": 0, "drawn_steps": 0, "drawn_rounds": 1},
-        "one-round": {"drawn_rounds": 1},
+        "not-drawn": {"copy_steps": 0, "drawn_steps": 0},
+        "two-rounds": {"drawn_rounds": 2},
         "two-draws": {"draws": 2},
         "nothing-hidden": {"hidden_tokens": 0.0},
         "sure": {"drawn_sharpness": 1.0},

@@ -69,8 +69,9 @@ def page(folder: Path) -> str:
         _structures(systems, found),
         "## What finding the trees hangs on",
         f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {rows[0].experiment.training.epochs}, so "
-        "that training is unfinished; the steps until pointer and cell have found each other are as many as ever, "
-        "where the row does not say otherwise. Accuracy on all test pairs, and structures of longer ones.",
+        "that training is unfinished, and one round of drawn trees in the place of "
+        f"{rows[0].experiment.training.drawn_rounds}; all else is as in the preset, where the row does not say "
+        "otherwise. Accuracy on all test pairs, and structures of longer ones.",
         _options([row for row in rows if row.group == "ablations"], found),
         "## The runs",
         _runs(rows, found),
