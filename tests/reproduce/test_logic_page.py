@@ -186,3 +186,16 @@ def test_a_split_of_former_settings_is_named(tmp_path: Path) -> None:
 def test_the_time_of_scouts_counts_in_runs_of_former_settings(tmp_path: Path) -> None:
     write(tmp_path, "ordered-memory", result(0.97, 0.8, seed=1, scouts=[{"seconds": 60.0}, {"seconds": 60.0}]))
     assert line(page(tmp_path), "Ordered Memory", "The runs")[4] == "5m20s"
+
+
+def test_trees_on_the_way_are_told_where_they_were_kept(tmp_path: Path) -> None:
+    section = "Trees on the way"
+    write(tmp_path, "ordered-memory", result(0.97, 0.8, seed=1))
+    assert page(tmp_path).split(f"## {section}")[1].split("\n## ")[0].rstrip().endswith("not run")
+    written = [{"step": 5, "examples": 10, "f1": f1} for f1 in (0.875, 0.99, 1.0)]
+    write(tmp_path, "ordered-memory", result(0.97, 0.8, position={"seconds": 1.0, "written": written}))
+    write(tmp_path, "not-drawn", result(0.9, 0.8, position={"seconds": 1.0, "written": written[:1]}))
+    text = page(tmp_path)
+    assert line(text, "Ordered Memory, seed 0", section) == ["87.50", "99.00", "100.00"]
+    assert line(text, "the trees of the first model, seed 0", section) == ["87.50", NOTHING, NOTHING]
+    assert "Ordered Memory, seed 1" not in text.split(f"## {section}")[1]

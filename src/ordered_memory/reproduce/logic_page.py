@@ -67,6 +67,11 @@ def page(folder: Path) -> str:
         "(composed); or a node that cuts through an argument and has no meaning (other). All but the last can work out "
         "a statement, and F1 counts only the first as right: two models may be as good and differ in F1.",
         _structures(systems, found),
+        "## Trees on the way",
+        "While it learns, Ordered Memory writes down the trees of training pairs for a new model to learn along: those "
+        "of the first one, and those that each round of drawn trees came to. Their F1 over words, in a sample; nothing "
+        "hangs on it, and runs from before it was kept have no line.",
+        _on_the_way(rows, found),
         "## What finding the trees hangs on",
         f"One seed each, {LOGIC_OPTION_EPOCHS} epochs in the place of {rows[0].experiment.training.epochs}, so "
         "that training is unfinished, and one round of drawn trees in the place of "
@@ -204,6 +209,25 @@ def _structures(rows: Sequence[Row], found: dict[str, Results]) -> str:
                 shares = [f"{100 * counts[kind] / total:.1f}" for kind in STRUCTURES]
                 lines.append([f"{row.title_of([run])}, seed {run['seed']}", name, *shares])
     return table(["", "pairs", *STRUCTURES], lines) if lines else NOT_RUN
+
+
+def _on_the_way(rows: Sequence[Row], found: dict[str, Results]) -> str:
+    """A line for each run whose written trees were judged."""
+    written = {
+        f"{row.title_of([run])}, seed {run['seed']}": [each["f1"] for each in run["position"]["written"]]
+        for row in rows
+        for run in found[row.key]
+        if run["position"].get("written")
+    }
+    if not written:
+        return NOT_RUN
+    rounds = max(map(len, written.values())) - 1
+    heads = ["", "first model", *(f"round {number}" for number in range(1, rounds + 1))]
+    lines = []
+    for title, scores in written.items():
+        cells = [NOTHING if score is None else f"{100 * score:.2f}" for score in scores]
+        lines.append([title, *cells, *[NOTHING] * (rounds + 1 - len(cells))])
+    return table(heads, lines)
 
 
 def _options(rows: Sequence[Row], found: dict[str, Results]) -> str:
