@@ -129,14 +129,26 @@ def test_reinforce_agrees_with_enumeration_within_sampling_error():
     assert exact.norm() > 10 * error.norm()  # the signal stands out: a wrong sign or factor would be seen
 
 
+def test_what_all_rows_get_says_nothing_about_what_was_decided():
+    encoder = make(policy_weight=1.0, entropy_weight=0.0).train()
+    with torch.no_grad():
+        encoder.value.weight.zero_()
+        encoder.value.bias.zero_()
+    encoding = encoder(torch.randn(7, 6, 5, dtype=torch.float64), LENGTHS)
+    (loss,) = encoding.learn(Outcome(torch.full((6,), 2.0).double(), torch.ones(6).bool(), None))
+    for gradient in torch.autograd.grad(loss, list(encoder.policy.parameters())):
+        assert torch.allclose(gradient, torch.zeros_like(gradient), atol=1e-12)
+
+
 def test_the_baseline_learns_the_reward_and_leaves_the_policy_alone():
     encoder = make(policy_weight=0.0, entropy_weight=0.0).train()
     x = torch.randn(7, 6, 5, dtype=torch.float64)
+    x[:, 3:] += 5.0  # rows that are told apart by any token
     optimiser = torch.optim.Adam(encoder.parameters(), lr=0.1)
     before = [parameter.clone() for parameter in encoder.policy.parameters()]
-    errors = []
+    errors, losses = [], torch.tensor([0.0] * 3 + [4.0] * 3, dtype=torch.float64)
     for _ in range(60):
-        (error,) = encoder(x, LENGTHS).learn(Outcome(torch.full((6,), 2.0).double(), torch.ones(6).bool(), None))
+        (error,) = encoder(x, LENGTHS).learn(Outcome(losses, torch.ones(6).bool(), None))
         optimiser.zero_grad()
         error.backward()
         optimiser.step()

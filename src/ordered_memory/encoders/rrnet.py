@@ -8,8 +8,9 @@ baseline.
 What is ours, for there is no public code: the network is an LSTM; after a node has closed, the same decision is asked
 about its parent, up to a bounded number of levels; the decision sees the state of the node, that of its parent and the
 coming token, and learns from them without changing them, so that the network itself learns by the classifier's loss;
-the reward is the log-probability of the right answer. At the end all open nodes close, up to the highest level that was
-used. At test the likelier decision is taken. A network that never closes a node is an LSTM.
+the reward is the log-probability of the right answer, less the mean of the other rows. At the end all open nodes close,
+up to the highest level that was used. At test the likelier decision is taken. A network that never closes a node is an
+LSTM.
 
 Its trees are those of the splits between tokens, as high as the number of nodes that were closed there; within a node,
 children are joined from the left, as a recurrent network reads them.
@@ -150,6 +151,10 @@ class RRNetEncoder(Encoder):
         """REINFORCE, the baseline's own error and the entropy; all decisions in one product."""
         if not decisions:  # rows of one token leave nothing to decide
             return reward.new_zeros(())
+        # Beside what other rows got: until the baseline has learned, each reward would speak against all that was done,
+        # and a policy that mostly stays would be driven to close.
+        others = (reward.sum() - reward) / max(1, len(reward) - 1)
+        reward = reward - others
         features, closed, rows = (torch.cat(parts) for parts in zip(*decisions, strict=True))
         logits, values, rewards = self.policy(features).squeeze(-1), self.value(features).squeeze(-1), reward[rows]
         surprise = binary_cross_entropy_with_logits(logits, closed.to(logits), reduction="none")
