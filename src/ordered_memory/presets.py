@@ -224,11 +224,12 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     "listops": {},
     "listops-demo": {"lstm": LSTMConfig(hidden_size=128)},
     # Sequential ones have to be larger than what composes; ON-LSTM is as large as in its own paper. RRNet reads as an
-    # LSTM does at first: while it closed nodes at random, it did not learn to read.
+    # LSTM does at first, and its policy learns slowly: while nodes closed at random, it did not learn to read, and a
+    # policy as fast as the rest was soon driven to close most of them.
     "logic": {
         "lstm": LSTMConfig(hidden_size=256),
         "on-lstm": ONLSTMConfig(hidden_size=400, chunk_size=10),
-        "rrnet": RRNetConfig(hidden_size=192, closing_bias=-3.0),
+        "rrnet": RRNetConfig(hidden_size=192, closing_bias=-3.0, policy_rate=0.05, entropy_weight=1e-3),
     },
     "logic-paper": {
         "on-lstm": ONLSTMConfig(hidden_size=200, chunk_size=10),

@@ -167,3 +167,11 @@ def test_rows_of_one_token_leave_nothing_to_decide():
 def test_one_level_is_refused():
     with pytest.raises(InputError, match="depth is 1, and must be at least 2"):
         RRNetConfig(depth=1)
+
+
+def test_the_policy_has_a_rate_and_a_start_of_its_own():
+    encoder = make_encoder("rrnet", 5, RRNetConfig(SIZE, policy_rate=0.25, closing_bias=-3.0))
+    assert encoder.policy[-1].bias.tolist() == [-3.0]
+    rates = {name.partition(".")[0]: encoder.rate_scale(name) for name, _ in encoder.named_parameters()}
+    assert rates.pop("policy") == 0.25
+    assert set(rates.values()) == {1.0}

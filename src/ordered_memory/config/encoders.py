@@ -99,6 +99,8 @@ class RRNetConfig:
     """The bias of the decision to close at the start; the further below 0, the more it reads as an LSTM does."""
     policy_weight: float = 0.1
     """Weight of the policy's gradient beside the classifier's."""
+    policy_rate: float = 1.0
+    """The policy's learning rate, as a share of the network's."""
     entropy_weight: float = 0.01
     """Weight of the reward for decisions that are not certain."""
 
@@ -106,6 +108,7 @@ class RRNetConfig:
         require_positive("hidden_size", self.hidden_size)
         require(self.depth >= 2, f"depth is {self.depth}, and must be at least 2: with one level nothing can close")
         require_rate("dropout", self.dropout)
+        require_positive("policy_rate", self.policy_rate)
         require(math.isfinite(self.closing_bias), f"closing_bias is {self.closing_bias}, and must be finite")
         for name in ("policy_weight", "entropy_weight"):
             require_not_negative(name, getattr(self, name))

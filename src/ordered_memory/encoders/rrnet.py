@@ -70,6 +70,9 @@ class RRNetEncoder(Encoder):
         self.policy = nn.Sequential(nn.Linear(3 * size, size), nn.Tanh(), last)
         self.value = nn.Linear(3 * size, 1)
 
+    def rate_scale(self, name: str) -> float:
+        return self.config.policy_rate if name.startswith("policy.") else 1.0
+
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         packed = pack_padded_sequence(embedded, lengths.cpu(), enforce_sorted=False)
         vector, _, decisions = self._read(packed)
