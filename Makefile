@@ -3,15 +3,19 @@ VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-.PHONY: help run test check bench format clean
+.PHONY: help install run test check bench format clean
 
 help:
+	@echo "make install set up .venv and no more; then: . $(BIN)/activate"
 	@echo "make run     watch Ordered Memory learn ListOps from nothing, beside an LSTM (about five minutes)"
 	@echo "make test    run the tests"
 	@echo "make bench   measure the native engine beside memory.py (about twelve minutes on an idle machine)"
 	@echo "make check   run the linters and the type checker"
 	@echo "make format  format the code"
 	@echo "make clean   remove the virtual environment"
+
+install: $(VENV)/installed
+	@echo "installed: . $(BIN)/activate, then om --help"
 
 run: $(VENV)/installed
 	$(BIN)/om demo

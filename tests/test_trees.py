@@ -434,3 +434,10 @@ class TestWithoutTokens:
         assert left.is_binary
         nodes = {tuple(token for token in tokens[start:end] if token != "-") for start, end in tree.spans}
         assert {left.tokens[start:end] for start, end in left.spans} == {node for node in nodes if len(node) > 1}
+
+
+def test_bracket_tokens_are_spelt_out_where_a_tree_is_shown():
+    tree = left_branching(("(", "a", ")"))
+    assert str(tree) == "( ( -LRB- a ) -RRB- )"
+    with pytest.raises(InputError, match="str\\(\\), spell it out"):
+        tree.to_brackets()

@@ -24,7 +24,7 @@ from ordered_memory import __version__, atomic
 from ordered_memory.config import ENCODER_CONFIGS, ClassifierConfig, EncoderConfig, from_dict
 from ordered_memory.encoders import Encoder, Encoding, Outcome, Parse, SharedTrees, make_encoder
 from ordered_memory.errors import InputError
-from ordered_memory.trees import Spans, Tree, escape
+from ordered_memory.trees import Spans, Tree
 from ordered_memory.vectors import WordVectors
 from ordered_memory.vocabulary import PADDING, Vocabulary
 
@@ -69,10 +69,9 @@ class SentenceParse:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the tree in brackets, in which bracket tokens are spelt -LRB- and -RRB-."""
-        spelt = tuple(escape(token) if token in ("(", ")") else token for token in self.tokens)
         return {
             "tokens": list(self.tokens),
-            "tree": None if self.tree is None else Tree(spelt, self.tree.spans).to_brackets(),
+            "tree": None if self.tree is None else str(self.tree),
             "pointer": None if self.pointer is None else [[round(float(x), 6) for x in row] for row in self.pointer],
         }
 
@@ -233,7 +232,8 @@ class Classifier(nn.Module):
         What is not said is as the model's card recommends.
         """
         if len(texts) != self.sentences:
-            raise InputError(f"the model reads {self.sentences} at a time, and there are {len(texts)} texts")
+            wanted = "one text: predict(text)" if self.sentences == 1 else "two texts: predict(left, right)"
+            raise InputError(f"the model reads {wanted}; here {'is' if len(texts) == 1 else 'are'} {len(texts)}")
         rows = [self.vocabulary.tokenise(text) if isinstance(text, str) else tuple(text) for text in texts]
         if not all(rows):
             raise InputError("the sequence is empty: there is no token to read")

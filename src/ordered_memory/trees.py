@@ -82,7 +82,8 @@ class Tree:
         """The tree on one line, as `from_brackets` reads it; "ptb" writes X where there are no labels."""
         for position, token in enumerate(self.tokens, 1):
             if not token or re.search(r"\s", token, re.ASCII) or (style == "plain" and token in ("(", ")")):
-                raise InputError(f"token {position}, {token!r}, cannot be written between {style} brackets")
+                hint = ': style="ptb", and str(), spell it out' if token in ("(", ")") else ""
+                raise InputError(f"token {position}, {token!r}, cannot be written between {style} brackets{hint}")
         for label in (*(self.labels or ()), *(self.leaf_labels or ())) if style == "ptb" else ():
             if re.search(r"[()\s]", label, re.ASCII):
                 raise InputError(f"label {label!r} has a bracket or a space: it cannot be written in ptb brackets")
@@ -99,7 +100,8 @@ class Tree:
             here = range(node, node + opening[position])
             node = here.stop
             if style == "plain":
-                pieces += ["("] * len(here) + [token] + [")"] * closing[position + 1]
+                leaf = escape(token) if token in ("(", ")") else token  # or it would be taken for the tree's
+                pieces += ["("] * len(here) + [leaf] + [")"] * closing[position + 1]
             else:
                 pieces += [f"({self.labels[index] if self.labels else UNLABELLED}" for index in here]
                 leaf_label = self.leaf_labels[position] if self.leaf_labels else UNLABELLED

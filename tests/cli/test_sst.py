@@ -111,10 +111,9 @@ class TestModels:
     def test_gold_trees_cannot_be_guessed(self, runs, capsys):
         assert "tree-lstm reads gold trees" in error_of(capsys, "parse", runs["tree-lstm"], "a lovely film")
 
-    def test_report(self, runs, trees, tmp_path, monkeypatch):
-        monkeypatch.setenv("ORDERED_MEMORY_DATA", trees)
+    def test_report(self, runs, trees, tmp_path):
         page = tmp_path / "report.html"
-        assert main(["report", *runs.values(), "--out", str(page)]) == 0
+        assert main(["report", *runs.values(), "--data-dir", str(trees), "--out", str(page)]) == 0
         text = page.read_text()
-        assert "Ordered Memory, LSTM and TreeLSTM on the Stanford Sentiment Treebank" in text
+        assert "Ordered Memory, LSTM and TreeLSTM (gold trees) on the Stanford Sentiment Treebank" in text
         assert "Accuracy by length in tokens" in text

@@ -50,6 +50,16 @@ class TestTrain:
         assert "last: it is missing" in error_of(capsys, "train", "listops", "--out", str(copy), "--resume")
         assert (copy / "result.json").read_bytes() == (Path(run) / "result.json").read_bytes()
 
+    def test_a_stop_tells_how_to_go_on(self, run, tmp_path, capsys, monkeypatch):
+        def stopped(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("ordered_memory.training.loop.train", stopped)
+        assert main(["train", "listops", "--out", run, "--data-dir", str(tmp_path), "--resume"]) == 130
+        assert f"go on with: om train listops --out {run} --data-dir {tmp_path} --resume" in capsys.readouterr().err
+        assert main(["train", "listops", "--out", str(tmp_path / "new")]) == 130
+        assert "stopped; nothing was begun" in capsys.readouterr().err
+
     def test_refuses_a_directory_that_holds_a_run(self, run, capsys):
         before = (Path(run) / "config.json").read_bytes()
         assert "there is a run already" in error_of(capsys, "train", "listops", "--out", run)
@@ -127,7 +137,7 @@ class TestTrain:
         out = tmp_path / "out"
         for flags in (["--sharpen"], ["--drawn-steps", "5"], ["--pointer-rate", "2"]):
             error = error_of(capsys, "train", "listops", "--model", "lstm", *SMALL.split(), *flags, "--out", str(out))
-            assert f"{flags[0]} is set, and lstm has no pointer: leave it as it is" in error
+            assert f"{flags[0]} is a setting of ordered-memory, and the model is lstm: leave it out" in error
             assert not out.exists()
 
     def test_a_folder_that_cannot_be_made(self, tmp_path, capsys):

@@ -49,6 +49,11 @@ def test_runs_of_different_data_do_not_share_a_table(demo: Demo, tmp_path: Path)
         load_runs([demo.folder / "lstm", other])
 
 
+def test_a_run_that_is_named_twice_is_refused(demo: Demo) -> None:
+    with pytest.raises(InputError, match="lstm: it is named twice"):
+        load_runs([demo.folder / "lstm", demo.folder / "ordered-memory" / ".." / "lstm"])
+
+
 def test_the_table_ends_with_the_floors(demo: Demo) -> None:
     rows = table(load_runs([demo.folder / "ordered-memory", demo.folder / "lstm"]))
     names = ["Ordered Memory", "LSTM", "Majority class", "Left trees", "Right trees", "Balanced trees", "Random trees"]

@@ -68,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has had enough
         sys.stderr.close()

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from ordered_memory.cli.arguments import parse_arguments, use_threads
+from ordered_memory.cli.arguments import data_in, parse_arguments, use_threads
 
 
 @dataclass
@@ -49,6 +49,8 @@ class ReportArguments:
     """Directories of finished runs on the same data."""
     out: Path = Path("report.html")
     """The page to write."""
+    data_dir: Path | None = None
+    """Where the data of tasks lies, instead of $ORDERED_MEMORY_DATA."""
 
 
 def report(argv: Sequence[str]) -> int:
@@ -57,5 +59,6 @@ def report(argv: Sequence[str]) -> int:
 
     from ordered_memory.reproduce.report import write_report
 
-    print(f"written to {write_report(arguments.runs, arguments.out)}")
+    with data_in(arguments.data_dir):
+        print(f"written to {write_report(arguments.runs, arguments.out)}")
     return 0

@@ -80,7 +80,7 @@ def _require_of(table: str, arguments: ReproduceArguments) -> None:
 def _table(arguments: ReproduceArguments) -> int:
     from rich.console import Console
 
-    from ordered_memory.reproduce.plan import NUMBERS, missing, rows_of, run_one
+    from ordered_memory.reproduce.plan import FORMER, NUMBERS, missing, rows_of, run_one
     from ordered_memory.training.progress import Live
 
     console = Console()
@@ -93,9 +93,13 @@ def _table(arguments: ReproduceArguments) -> int:
         runs = "; ".join(f"seed {seed} {state}" for seed, state in row.states(results).items())
         console.print(f"{row.key:<{width}}  {row.title}: {runs}", highlight=False, soft_wrap=True, markup=False)
     wanted = missing(rows, results, arguments.former)
+    if any(FORMER in state for row in rows for state in row.states(results).values()) and not arguments.former:
+        console.print(
+            "former settings: trained before a preset changed; --former counts it as missing", highlight=False
+        )
     if not arguments.run:
         told = "run is missing; --run trains it" if len(wanted) == 1 else "runs are missing; --run trains them"
-        console.print(f"{len(wanted)} {told}", highlight=False)
+        console.print(f"{len(wanted)} {told}" if wanted else "nothing is missing", highlight=False, soft_wrap=True)
         return 0
     for row, seed in wanted:
         console.print(f"\n{row.title}, seed {seed}", highlight=False)

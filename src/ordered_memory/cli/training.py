@@ -39,7 +39,7 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
 
     from ordered_memory.training import loop
     from ordered_memory.training.progress import Live, Silent, duration
-    from ordered_memory.training.run_directory import RunDirectory
+    from ordered_memory.training.run_directory import CONFIG, RunDirectory
 
     use_threads(arguments.threads)
     task = TASKS[experiment.task](experiment.data)
@@ -49,10 +49,13 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
         for remark in task.remarks():
             print(remark, file=sys.stderr)
     console = Console(stderr=arguments.json)
+    where = "" if arguments.data_dir is None else f" --data-dir {arguments.data_dir}"  # no run keeps where its data is
     try:
         result = loop.train(experiment, folder, Silent() if arguments.json else Live(console), arguments.resume, task)
-    except loop.Interrupted:
-        print(f"stopped; go on with: om train {experiment.task} --out {folder} --resume", file=sys.stderr)
+    except (loop.Interrupted, KeyboardInterrupt):  # in training, or around it
+        begun = (folder / CONFIG).exists()
+        way = f"go on with: om train {experiment.task} --out {folder}{where} --resume" if begun else "nothing was begun"
+        print(f"stopped; {way}", file=sys.stderr)
         return 130
     if arguments.json:
         print(json.dumps(result))
@@ -70,7 +73,7 @@ def _train(arguments: Any, argv: Sequence[str]) -> int:
         soft_wrap=True,
     )
     console.print(
-        f"the model is in {folder}: try  om parse {folder} {texts}  or  om evaluate {folder}",
+        f"the model is in {folder}: try  om parse {folder} {texts}  or  om evaluate {folder}{where}",
         highlight=False,
         soft_wrap=True,
     )
@@ -217,6 +220,10 @@ def _require_choices(argv: Sequence[str], data: type) -> None:
                 raise InputError(f"{flag} {value}: there are {', '.join(map(str, choices))}")
 
 
+OF_POINTERS = ("random", "start", "pointer", "copy", "drawn", "draws", "hidden", "written", "seeking", "sharpen")
+"""Flags of training that begin so ask for a model that has a pointer."""
+
+
 def _require_flags_of(model: str, argv: Sequence[str]) -> None:
     """Refuses a flag that only other models have, and says which."""
     known = {name for kind in (TrainingConfig, ClassifierConfig, ENCODER_CONFIGS[model]) for name in _flags(kind)}
@@ -224,6 +231,8 @@ def _require_flags_of(model: str, argv: Sequence[str]) -> None:
         flag = word.partition("=")[0]
         name = flag[2:].replace("_", "-").removeprefix("no-")
         owners = [other for other, kind in ENCODER_CONFIGS.items() if name in _flags(kind)]
+        if name.partition("-")[0] in OF_POINTERS and name in _flags(TrainingConfig) and model != "ordered-memory":
+            owners, known = ["ordered-memory"], known - {name}
         if flag.startswith("--") and owners and name not in known:
             raise InputError(f"{flag} is a setting of {', '.join(owners)}, and the model is {model}: leave it out")
 

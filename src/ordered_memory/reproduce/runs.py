@@ -69,6 +69,10 @@ def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     """The runs, in this order. They must be finished and share their data: else their figures do not compare."""
     if not paths:
         raise InputError("a report needs at least one run directory")
+    places = [path.resolve() for path in paths]
+    for number, path in enumerate(paths):
+        if places[number] in places[:number]:
+            raise InputError(f"{path}: it is named twice")
     directories = [RunDirectory.open(path) for path in paths]
     for directory in directories:
         if not (directory.path / RESULT).is_file():
