@@ -408,12 +408,12 @@ class _Run:
             model = self.sharpen(model)
         examples, words = self.splits["test"], self.task.not_words
         extra = self.task.extra_tests()
-        sizes = f"{len(self.splits['validation']):,} validation and {len(examples):,} test examples"
         sets = {"validation": self.splits["validation"], "test": examples, **extra}
+        sizes = ", ".join(f"{len(some):,} ({name})" for name, some in sets.items())
         # With a hard pointer: the same weights, each step's pointer put on one slot.
         hard_sets = ("validation", "test") if self.experiment.model == "ordered-memory" else ()
         twice = ", with a soft and with a hard pointer" if hard_sets else ""
-        self.progress.tell(f"measuring the best model on {sizes}{twice}")
+        self.progress.tell(f"measuring the best model on examples: {sizes}{twice}")
         advance = self.measured(sum(map(len, sets.values())) + sum(len(sets[name]) for name in hard_sets))
 
         def measured(name: str, **options: Any) -> dict[str, Any]:
