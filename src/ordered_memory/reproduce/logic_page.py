@@ -51,7 +51,9 @@ def page(folder: Path) -> str:
         "([how](logic.md#how-it-learns)); every other system had a try or two, judged by training and validation "
         "pairs. The LSTM, ON-LSTM, RRNet and TreeCell have the weight decay of Ordered Memory's cell, for without it "
         "they knew the training pairs by heart, and the two recurrent ones are larger. No code of RRNet is public; "
-        "ours follows what is known of it, and its policy soon learns to close few nodes. The published Transformers "
+        "ours follows what is known of it. Closing nodes as its policy learned at full speed, it hardly learned at all; "
+        "with a slow policy that begins by staying it reads as an LSTM does, and closes no node in the end: its trees "
+        "are the left ones. The published Transformers "
         "answered with the commonest relation. A run marked boxed [below](#the-runs) was given that much time in the "
         "place of its epochs: its figure is what that time gives on one thread, not what the system can do.",
         "## Systematic generalisation: three readings",
