@@ -50,10 +50,10 @@ def page(folder: Path) -> str:
         "What to keep in mind beside the published figures: Ordered Memory alone was searched for a recipe "
         "([how](logic.md#how-it-learns)); every other system had a try or two, judged by training and validation "
         "pairs. The LSTM, ON-LSTM, RRNet and TreeCell have the weight decay of Ordered Memory's cell, for without it "
-        "they knew the training pairs by heart, and the two recurrent ones are larger. No code of RRNet is public; "
-        "ours follows what is known of it. Closing nodes as its policy learned at full speed, it hardly learned at all; "
-        "with a slow policy that begins by staying it reads as an LSTM does, and closes no node in the end: its trees "
-        "are the left ones. The published Transformers "
+        "they knew the training pairs by heart, and the recurrent ones are larger. No code of RRNet is public; ours "
+        "follows what is known of it. While its policy learned at full speed it closed nodes at random and hardly "
+        "learned; with a slow one that begins by staying it reads as an LSTM does, and in the end closes no node: its "
+        "trees are the left ones. The published Transformers "
         "answered with the commonest relation. A run marked boxed [below](#the-runs) was given that much time in the "
         "place of its epochs: its figure is what that time gives on one thread, not what the system can do.",
         "## Systematic generalisation: three readings",
