@@ -152,7 +152,7 @@ def test_a_pointer_learns_trees_from_labels():
         pool_size=700, test_size=50, validation_size=50, max_depth=3, max_arguments=3, operators=("MIN", "MAX")
     )
     task = ListOps(data)
-    torch.manual_seed(1)
+    torch.manual_seed(2)
     encoder = OrderedMemoryConfig(hidden_size=24, num_slots=8, dropout=0.0, attention_dropout=0.0)
     config = ClassifierConfig(embedding_size=24, input_dropout=0.0, output_dropout=0.0)
     model = Classifier(task.vocabulary, task.labels, "ordered-memory", encoder, config, "listops")
@@ -161,7 +161,7 @@ def test_a_pointer_learns_trees_from_labels():
     optimiser = torch.optim.Adam(model.parameters(), 5e-3)
     generator = np.random.default_rng(0)
     f1 = []
-    for steps, drawn in ((150, False), (120, True)):
+    for steps, drawn in ((150, False), (240, True)):
         for _ in range(steps):
             indices = generator.integers(len(examples), size=40)
             batch = dataset.batch(indices, model)
