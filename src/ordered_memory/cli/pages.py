@@ -18,7 +18,7 @@ class DemoArguments:
     out: Path = Path("runs/demo")
     """Directory of the two runs and of report.html. Finished runs in it are used again, unfinished ones go on."""
     budget: str | None = None
-    """Training time of each model, such as 5m, in the place of a fixed number of steps."""
+    """Training time of each model, such as 5m; the preset's own if not named."""
     seed: int = 0
     """Seed of the weights and of the order of the examples."""
     threads: int | None = None

@@ -41,8 +41,6 @@ GAP = 6
 """Columns of the terminal between two trees."""
 AROUND = 30.0
 """Seconds for what stands around the two trainings: data, evaluation, the report."""
-USUAL = "about five minutes on two cores of a recent machine, longer on a slower one"
-"""How long it takes without a budget."""
 
 
 def run_demo(folder: Path, console: Console, budget: str | None = None, seed: int = 0) -> dict[str, Any]:
@@ -94,7 +92,7 @@ def _introduce(experiments: Sequence[Experiment], console: Console) -> None:
     example = easy_to_draw(examples)[0]
     budgets = [experiment.training.budget_seconds for experiment in experiments]
     time = sum(budget for budget in budgets if budget) + AROUND
-    takes = f"All of it takes {f'about {duration(time)}, or less' if all(budgets) else USUAL}. "
+    takes = f"All of it takes about {duration(time)}, or less. " if all(budgets) else ""
     lines = [
         "ListOps: nested lists of digits, each to be worked out to a single digit. One of them:",
         f"\n    {' '.join(example.sentences[0])}  =  {example.label}\n",
@@ -122,8 +120,8 @@ def _show(runs: Sequence[FinishedRun], console: Console) -> None:
     if parser.result["test"]["accuracy"] < LEARNED:
         console.print(
             "\nSM, the sum modulo 10, is learned last, and was not learned to the end in "
-            f"{parser.result['position']['step']:,} steps. A longer training gets there (om demo --out runs/longer "
-            "--budget 10m); om evaluate listops-demo measures our run.",
+            f"{parser.result['position']['step']:,} steps: the machine is slow or busy, or the time short. A longer "
+            "training gets there (om demo --out runs/longer --budget 10m); om evaluate listops-demo measures our run.",
             highlight=False,
         )
     drawn = samples(parser, easy_to_draw(held_out(parser))[:DRAWN])
