@@ -280,7 +280,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
 }
 # What such a model trains with in their place.
 _ADADELTA = {"optimiser": "adadelta", "learning_rate": 1.0, "beta2": 0.9, "epsilon": 1e-6, "clip": 0.5}
-_DECAY = {"optimiser": "adamw", "weight_decay": 0.1}  # for those that know the training pairs by heart
+_DECAY = {"optimiser": "adamw", "weight_decay": 0.1}  # the LSTM knew its training pairs by heart without it
 _TRANSFORMER = {"learning_rate": 5e-4, "beta2": 0.98, "warmup": 0.05}
 _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
     # Fewer epochs for those that take longer for each; the short examples fade out in the same share of them.
