@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ordered_memory.config import CooperativeConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Outcome, Parse
-from ordered_memory.encoders.pair_scorer import PairScorer
+from ordered_memory.encoders.pair_scorer import PairScorer, losers
 from ordered_memory.encoders.tree_composition import Merges, compose, root_states
 from ordered_memory.encoders.tree_lstm_cell import Leaves, TreeLSTMCell
 from ordered_memory.trees import Spans
@@ -84,8 +84,9 @@ class CooperativeEncoder(Encoder):
         deviation = (mean_square / (1 - MEMORY**steps)).sqrt()
         advantage = gain / deviation.clamp(min=1e-8).to(gain)
         before: Tensor | None = None
+        others = losers(merges) if merges.time > 1 else None
         for _ in range(self.config.ppo_updates):
-            policy = self.parser.policy(self.parser.leaves(embedded), merges)
+            policy = self.parser.policy(self.parser.leaves(embedded), merges, others)
             before = policy.log_probability.detach() if before is None else before
             ratio = (policy.log_probability - before).exp()
             clip = self.config.ppo_clip

@@ -68,14 +68,15 @@ class PairScorer(nn.Module):
             scores[first, twice] = self.score(fresh).masked_fill((first == 0) | (second > ends[twice]), -torch.inf)
         return Merges.from_tensors(left, right, lengths)
 
-    def policy(self, leaves: Tensor, merges: Merges) -> Policy:
-        """The probability of these merges, with its gradient: all pairs that ever were, composed in one call."""
+    def policy(self, leaves: Tensor, merges: Merges, others: "Losers | None" = None) -> Policy:
+        """The probability of these merges, with its gradient: all pairs that ever were, composed in one call. Who asks
+        more than once may find the `losers` beforehand."""
         time, rows = merges.time, merges.rows
         if time == 1:
             nothing = leaves.new_zeros(rows)
             return Policy(nothing, nothing)
         states = compose(self.cell, leaves, merges)
-        others = losers(merges)
+        others = others or losers(merges)
         flat = states.flatten(0, 1)
         left, right, place = (torch.from_numpy(part).to(leaves.device) for part in others[:3])
         lost = self.score(self.cell(flat[left], flat[right]))
