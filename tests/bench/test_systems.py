@@ -58,6 +58,11 @@ def test_training_learns_from_the_same_expressions_and_inference_does_not(system
     assert any(parameter.grad is not None for parameter in model.parameters())
 
 
+def test_all_are_as_large():
+    sizes = {system.classifier().encoder.output_size for system in systems.systems(None, "")}
+    assert sizes == {systems.SIZE}
+
+
 class SeveralLosses(torch.nn.Linear):
     """Notes the gradient that each of its losses gave."""
 

@@ -141,6 +141,16 @@ class TestPPO:
             assert encoder.mean_square.item() == pytest.approx(running, rel=1e-5)
             assert encoder.steps == number
 
+    @pytest.mark.parametrize(("half_life", "weights"), [(0, [0.5, 0.5, 0.5]), (2, [0.5, 0.5 / 2**0.5, 0.25])])
+    def test_the_weight_of_the_entropy_falls_with_the_steps_not_with_the_updates(self, half_life, weights):
+        encoder = make(ppo_updates=3, entropy_weight=0.5, entropy_half_life=half_life)
+        x, lengths = rows_of(4, 3)
+        for weight in weights:
+            encoding = encoder(x, lengths)
+            entropy = encoder.parser.policy(encoder.parser.leaves(x), encoding.learn.args[1]).entropy.mean()
+            losses = list(encoding.learn(outcome(torch.zeros(3))))
+            torch.testing.assert_close(torch.stack(losses), (-weight * entropy).expand(3))
+
     def test_a_step_that_is_not_applied_leaves_no_trace(self):
         encoder = make()
         before = {name: value.clone() for name, value in encoder.state_dict().items()}

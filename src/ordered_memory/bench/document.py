@@ -142,11 +142,11 @@ def _systems(figures: dict[str, Any]) -> list[str]:
     heads = [f"{length:,}" for length in figures["lengths"]]
     tables = [_table([f"{title}, LSTM = 1", *heads], ratio_cells(figures, name)) for name, title in RATIOS.items()]
     return [
-        "`om bench --systems` measures every system of preset `listops` on the same real expressions, "
-        f"{figures['rows']} rows of about as many tokens as the head of a column says: the time of a training step "
-        "(forward, loss, backward), the time of inference, and the most memory that a training step adds. The figures "
-        "are multiples of those of the LSTM, PyTorch's own, timed in turn with each system. Random weights, but for "
-        "one Ordered Memory: a trained pointer is sharp, and computes fewer cells. "
+        "`om bench --systems` measures every system of preset `listops`, with states of 128 numbers, on the same real "
+        f"expressions, {figures['rows']} rows of about as many tokens as the head of a column says: the time of a "
+        "training step (forward, loss, backward), the time of inference, and the most memory that a training step "
+        "adds. The figures are multiples of those of the LSTM, PyTorch's own, timed in turn with each system. Random "
+        "weights, but for one Ordered Memory: a trained pointer is sharp, and computes fewer cells. "
         f"{NOTHING} was not measured: a system goes no further once a step takes longer than {figures['slow']:g} s or "
         f"adds more than {figures['large'] / 2**30:g} GB.",
         f"*{figures['machine']}, {figures['threads']} threads of {figures['cores']} cores, torch {figures['torch']}, "

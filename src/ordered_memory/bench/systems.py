@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,6 +26,8 @@ from ordered_memory.training.loop import make_classifier
 
 LENGTHS = (25, 50, 100, 200, 400, 800, 1600)
 ROWS = 16
+SIZE = 128
+"""Of the states of every system."""
 SLOW = 3.0
 """Seconds of a training step above which a system is not measured on longer expressions: of the step's own thread, so
 that a busy machine stops none early."""
@@ -51,7 +53,9 @@ class System:
         if self.checkpoint is not None:
             return Classifier.from_pretrained(self.checkpoint)
         torch.manual_seed(0)
-        return make_classifier(preset("listops", "listops", self.model), ListOps())
+        experiment = preset("listops", "listops", self.model)
+        encoder = replace(experiment.encoder, hidden_size=SIZE)  # of all alike, whatever size learns best
+        return make_classifier(replace(experiment, encoder=encoder), ListOps())
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,13 @@ def systems(checkpoint: str | None, only: str = "") -> list[System]:
 
 def _check(checkpoint: str) -> None:
     """Refuse a checkpoint that cannot stand beside the others."""
-    model, size = Classifier.from_pretrained(checkpoint), preset("listops", "listops").encoder.hidden_size
+    model = Classifier.from_pretrained(checkpoint)
     if (model.task, model.model_name) != ("listops", "ordered-memory"):
         raise InputError(f"--checkpoint {checkpoint}: not an Ordered Memory trained on ListOps, but {model.model_name}")
-    if model.encoder_config.hidden_size != size:
+    if model.encoder_config.hidden_size != SIZE:
         raise InputError(
             f"--checkpoint {checkpoint}: its hidden size is {model.encoder_config.hidden_size}, and the systems are "
-            f"compared at {size}; --checkpoint None leaves the trained one out"
+            f"compared at {SIZE}; --checkpoint None leaves the trained one out"
         )
 
 

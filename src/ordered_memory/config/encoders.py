@@ -248,11 +248,14 @@ class CooperativeConfig:
     """How far a tree's probability may move before its gain is clipped."""
     entropy_weight: float = 1e-4
     """Weight of the parser's entropy, which keeps it trying other trees."""
+    entropy_half_life: int = 0
+    """Steps after which that weight is half as large, and after as many again a quarter; 0: it stays."""
 
     def __post_init__(self) -> None:
         for name in ("hidden_size", "parser_size", "parser_rate", "ppo_updates", "ppo_clip"):
             require_positive(name, getattr(self, name))
         require_rate("entropy_weight", self.entropy_weight)
+        require_not_negative("entropy_half_life", self.entropy_half_life)
 
 
 EncoderConfig = (

@@ -36,6 +36,12 @@ class CooperativeEncoder(Encoder):
         self.register_buffer("mean_square", torch.zeros(()))  # of the advantage, running
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))  # behind it
 
+    @property
+    def entropy_weight(self) -> float:
+        """What is left of it after the steps so far."""
+        half_life = self.config.entropy_half_life
+        return self.config.entropy_weight * (0.5 ** (int(self.steps) / half_life) if half_life else 1.0)
+
     def rate_scale(self, name: str) -> float:
         return self.config.parser_rate if name.startswith("parser.") else 1.0
 
@@ -84,6 +90,7 @@ class CooperativeEncoder(Encoder):
         deviation = (mean_square / (1 - MEMORY**steps)).sqrt()
         advantage = gain / deviation.clamp(min=1e-8).to(gain)
         before: Tensor | None = None
+        entropy_weight = self.entropy_weight  # of the step: it counts while the updates are made
         others = losers(merges) if merges.time > 1 else None
         for _ in range(self.config.ppo_updates):
             policy = self.parser.policy(self.parser.leaves(embedded), merges, others)
@@ -94,7 +101,7 @@ class CooperativeEncoder(Encoder):
             if clipped.all():
                 return
             worth = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
-            loss = -worth.mean() - self.config.entropy_weight * policy.entropy.mean()
+            loss = -worth.mean() - entropy_weight * policy.entropy.mean()
             yield loss
             # Asked to go on, the first update has been applied: only then does the step count.
             self.mean_square.copy_(mean_square)
