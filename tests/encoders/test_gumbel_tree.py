@@ -7,7 +7,7 @@ import torch
 
 from ordered_memory.config import GumbelTreeConfig
 from ordered_memory.encoders import make_encoder
-from ordered_memory.encoders.gumbel_tree import straight_through
+from ordered_memory.encoders.gumbel_tree import drawn_softly
 from ordered_memory.encoders.tree_composition import compose, root_states
 from tests.encoders.enumeration import as_merges, flat_gradient, merge_orders
 
@@ -48,20 +48,25 @@ def slowly(encoder, x, noise):
     return order, nodes[0][: encoder.output_size]
 
 
-class TestStraightThrough:
+def hard(soft):
+    """What is drawn: 1 for the most probable one, where there is one."""
+    return torch.zeros_like(soft).scatter_(0, soft.argmax(0, keepdim=True), 1.0) * (soft > 0)
+
+
+class TestDrawnSoftly:
     def test_one_of_the_valid_ones_and_nothing_where_none_is(self):
         valid = torch.arange(5)[:, None] < torch.tensor([5, 3, 1, 0])
         for _ in range(20):
-            choice = straight_through(torch.randn(5, 4), valid, 0.7)
-            assert set(choice.unique().tolist()) == {0.0, 1.0}
-            assert choice.sum(0).tolist() == [1, 1, 1, 0]
-            assert not choice[~valid].any()
+            soft = drawn_softly(torch.randn(5, 4), valid, 0.7)
+            torch.testing.assert_close(soft.sum(0), torch.tensor([1.0, 1.0, 1.0, 0.0]))
+            assert not soft[~valid].any()
+            assert hard(soft).sum(0).tolist() == [1, 1, 1, 0]
 
     def test_choices_come_as_often_as_the_softmax_says_at_any_temperature(self):
         scores = torch.tensor([0.0, 1.0, -1.0, 5.0])[:, None].expand(-1, 20000)
         valid = torch.tensor([True, True, True, False])[:, None].expand(-1, 20000)
         for temperature in (0.5, 2.0):
-            share = straight_through(scores, valid, temperature).mean(1)
+            share = hard(drawn_softly(scores, valid, temperature)).mean(1)
             chance = torch.cat((scores[:3, 0].softmax(0), torch.zeros(1)))
             assert ((share - chance).abs() <= 5 * (chance * (1 - chance) / 20000).sqrt()).all()
 
@@ -86,6 +91,17 @@ class TestGradient:
         assert (
             torch.autograd.grad((weights * encoder(x, LENGTHS).vector).sum(), encoder.scorer.query)[0].abs().sum() > 0
         )
+
+    def test_every_pair_is_composed_once_each_way_and_no_layer_composes_all_of_its_pairs(self):
+        def composed(length):
+            encoder, x = encoder_and_input(torch.tensor([length]))
+            counts = []
+            encoder.scorer.cell.register_forward_hook(lambda *call: counts.append(call[2].shape[:-1].numel()))
+            encoder(x, torch.tensor([length])).vector.sum().backward()
+            return sum(counts)
+
+        short, long, longer = map(composed, (10, 20, 40))
+        assert longer - long == 2 * (long - short)  # as the tokens, not as their square
 
     @pytest.mark.parametrize("length", [3, 4, 5])
     def test_what_is_drawn_is_exactly_one_of_all_trees(self, length):
