@@ -206,11 +206,23 @@ class TestRefusal:
             RunDirectory.create(directory.path, tiny(seed=5))
         assert (directory.path / "config.json").read_bytes() == before
 
+    @pytest.mark.parametrize("name", ["run", "run/of/mine"])
+    def test_a_place_where_no_run_can_be_is_told_before_anything_is_prepared(self, name, tmp_path):
+        (tmp_path / "run").write_text("")
+        with pytest.raises(InputError, match="run: not a directory: name another --out"):
+            RunDirectory.require_new(tmp_path / name)
+
+    def test_a_folder_where_nothing_may_be_written(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("os.access", lambda path, _: path != tmp_path)
+        with pytest.raises(InputError, match=f"{tmp_path}: nothing may be written here: name another --out"):
+            RunDirectory.require_new(tmp_path / "run")
+        assert list(tmp_path.iterdir()) == []
+
     def test_a_file_in_the_way(self, tmp_path):
         (tmp_path / "run").write_text("")
         with pytest.raises(InputError, match="run: not a directory"):
             RunDirectory.create(tmp_path / "run", tiny())
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(InputError, match="run: not a directory"):
             RunDirectory.create(tmp_path / "run" / "inner", tiny())
 
     def test_no_run_to_resume(self, tmp_path):

@@ -10,6 +10,7 @@ result.json     once it is finished: the figures
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -115,8 +116,11 @@ class RunDirectory:
         """Refuse a place where no new run can be."""
         if (path / CONFIG).exists():
             raise InputError(f"{path}: there is a run already: go on with it by --resume, or name another --out")
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: not a directory: name another --out")
+        there = next(place for place in (path, *path.parents) if place.exists())
+        if not there.is_dir():
+            raise InputError(f"{there}: not a directory: name another --out")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"{there}: nothing may be written here: name another --out")
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
