@@ -67,10 +67,13 @@ def test_another_model_changes_the_encoder_only():
 
 
 @pytest.mark.parametrize("model", ENCODER_CONFIGS)
-def test_every_model_is_shown_the_same_short_examples(model):
+def test_every_model_but_one_is_shown_the_same_short_examples(model):
     ours, theirs = (preset("listops", "listops", name).training for name in ("ordered-memory", model))
-    assert theirs.short_share == ours.short_share > 0
-    assert theirs.short_length == ours.short_length + 2 * (model == "cooperative")  # which learns from nested ones
+    shown = (ours.short_share, ours.short_length)
+    if model == "cooperative":  # it learns sums while its trees are still random, and so from the shortest
+        shown = 0.9, 10
+    assert (theirs.short_share, theirs.short_length) == shown
+    assert ours.short_share > 0
     assert (theirs.dropout_from > 0) == (model == "ordered-memory")
     assert theirs.short_epochs / theirs.epochs == pytest.approx(ours.short_epochs / ours.epochs, abs=0.02)
 

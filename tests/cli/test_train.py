@@ -143,7 +143,7 @@ class TestTrain:
     def test_a_folder_that_cannot_be_made(self, tmp_path, capsys):
         (tmp_path / "file").write_text("")
         error = error_of(capsys, "train", "listops", "--out", str(tmp_path / "file" / "run"), *TINY)
-        assert "cannot be written: Not a directory" in error
+        assert f"{tmp_path / 'file'}: not a directory: name another --out" in error
 
 
 def test_a_flag_that_is_not_there_points_to_the_help_of_its_task(capsys):
