@@ -224,8 +224,8 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     },
     # A larger LSTM goes on learning where one of the others' size stood still. The parser of Havrylov et al. has half
     # the composer's size and a fifth of the updates, so that it sees several times as much in the same time; with next
-    # to no weight of its entropy it settles within minutes on trees that all lean to the right. So that weight is large
-    # at first, and falls: the composer learns sums from trees that are always the same.
+    # to no weight of its entropy it settles within minutes on trees that are worse than random ones. So that weight is
+    # large at first, and falls: the composer learns sums from trees that are always the same.
     "listops": {
         "lstm": LSTMConfig(hidden_size=512),
         "cooperative": CooperativeConfig(

@@ -43,8 +43,8 @@ ACCOUNT = (
     "with weight decay and dropout; what it gained is mostly sums in the shortest expressions. The parser "
     "has, in the place of its paper's settings, Adam, half the composer's size, three updates from each batch, nearly "
     "all short examples at first, and an entropy that weighs much at first and then less and less. With its paper's "
-    "weight it settled within minutes on trees that lean to the right, where the root sees the operator, and with one "
-    "that stayed high on none at all, so that sums were not learned. It has 24 epochs here, and its accuracy had "
+    "weight it settled within minutes on trees that are worse than random ones, and with one that stayed high on none "
+    "at all, so that sums were not learned. It has 24 epochs here, and its accuracy had "
     "stopped rising when the learning rate was small: what a longer schedule gives was not tried.",
     "A boxed run had less time than its preset asks for: its figure is what that time gives on one thread of an "
     "ordinary processor, not what the system can do. So it is with the Universal Transformers and with the "
