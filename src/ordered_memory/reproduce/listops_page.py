@@ -40,7 +40,7 @@ ACCOUNT = (
     "recipe loses with a soft pointer lies mostly above 300 tokens, where its memory blurs.",
     "The LSTM and the parser of Havrylov et al. were given new settings because their rows stood far under the "
     "published ones; which settings was decided by validation figures. The LSTM is four times as large as it was, "
-    "with weight decay and dropout; what it gained is mostly sums in the shortest expressions. The parser "
+    "with weight decay and dropout; it gained the most on the shortest expressions. The parser "
     "has, in the place of its paper's settings, Adam, half the composer's size, three updates from each batch, nearly "
     "all short examples at first, and an entropy that weighs much at first and then less and less. With its paper's "
     "weight it settled within minutes on trees that are worse than random ones, and with one that stayed high on none "

@@ -155,7 +155,8 @@ def listops_rows() -> list[Row]:
     # The attention as the paper prints it, which comes further on so short a schedule: else the curve would show how
     # long a run was, not how much it saw.
     all_of_them = ours.data.drawn_to_train
-    # The LSTM is as large as Ordered Memory's slots here: the larger one of the main table needs a longer schedule.
+    # The LSTM is as large as Ordered Memory's slots here, and trains as a model without settings of its own does, such
+    # as ON-LSTM: the larger one of the main table needs a longer schedule.
     small_lstm = replace(preset("listops", "listops", "on-lstm"), model="lstm", encoder=LSTMConfig(hidden_size=128))
     for size in SIZES:
         for base, title, encoder in ((ours, "Ordered Memory", {"attention": "paper"}), (small_lstm, "LSTM", {})):
