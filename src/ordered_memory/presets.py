@@ -228,6 +228,7 @@ _OTHERS: dict[str, dict[str, EncoderConfig]] = {
     # large at first, and falls: the composer learns sums from trees that are always the same.
     "listops": {
         "lstm": LSTMConfig(hidden_size=512),
+        "transformer": TransformerConfig(hidden_size=128, dropout=0.0),
         "universal-transformer": UniversalTransformerConfig(hidden_size=128, dropout=0.0),
         "cooperative": CooperativeConfig(
             hidden_size=128,
@@ -301,7 +302,7 @@ _TRANSFORMER = {"learning_rate": 5e-4, "beta2": 0.98, "warmup": 0.05}
 _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
     # Fewer epochs for those that take longer for each; the short examples fade out in the same share of them.
     "listops": {
-        "transformer": {"epochs": 12, "short_epochs": 7, **_TRANSFORMER},
+        "transformer": {"epochs": 10, "short_epochs": 6, **_TRANSFORMER, "learning_rate": 1e-3},
         "universal-transformer": {"epochs": 10, "short_epochs": 6, **_TRANSFORMER, "learning_rate": 1e-3},
         "rl-spinn": {"epochs": 12, "short_epochs": 7},
         "tree-cell": {"epochs": 8, "short_epochs": 4.7},
