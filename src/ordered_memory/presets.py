@@ -306,7 +306,7 @@ _TRAINING: dict[str, dict[str, dict[str, Any]]] = {
         "universal-transformer": {"epochs": 10, "short_epochs": 6, **_TRANSFORMER, "learning_rate": 1e-3},
         "rl-spinn": {"epochs": 12, "short_epochs": 7},
         "tree-cell": {"epochs": 8, "short_epochs": 4.7},
-        "gumbel-tree": {"epochs": 3, "short_epochs": 1.75, "batch_size": 64, "learning_rate": 1e-3},
+        "gumbel-tree": {"epochs": 12, "short_epochs": 7, "batch_size": 64, "learning_rate": 1e-3},
         "cooperative": {"short_share": 0.9, "short_length": 10},
         "lstm": {"epochs": 16, "short_epochs": 9.3, "learning_rate": 1.5e-3, **_DECAY},
     },
