@@ -9,10 +9,12 @@ from ordered_memory.encoders.joint import JointInput, sinusoids
 from ordered_memory.errors import InputError
 
 SIZE, HEADS = 6, 2
+ROTARY_SIZE = 8  # a head has an even number of numbers there
 
 
-def config(norm="before"):
-    return TransformerConfig(SIZE, num_layers=2, num_heads=HEADS, feed_forward_size=7, norm=norm)
+def config(norm="before", positions="sinusoids"):
+    size = SIZE if positions == "sinusoids" else ROTARY_SIZE
+    return TransformerConfig(size, num_layers=2, num_heads=HEADS, feed_forward_size=7, norm=norm, positions=positions)
 
 
 def slow_sequence(joint, sentences):
@@ -27,13 +29,27 @@ def slow_sequence(joint, sentences):
 
 def slow_block(block, x, norm):
     """One row (time, size), head by head and position by position."""
+    head_size = x.shape[-1] // HEADS
+
+    def turned(x, distance):
+        """(..., head_size) as complex numbers, each turned at its own rate; x itself where no position turns."""
+        if not block.rotary:
+            return x
+        rates = [10_000 ** -(number / (head_size // 2 - 1)) for number in range(head_size // 2)]
+        turns = torch.polar(torch.ones(len(rates), dtype=x.dtype), distance * torch.tensor(rates, dtype=x.dtype))
+        made = torch.complex(*x.chunk(2, -1)) * turns
+        return torch.cat((made.real, made.imag), -1)
+
+    def scores(query, key, position):
+        """It hangs on how far a key is from the query, and on nothing else of their positions."""
+        return torch.stack([turned(one, place - position) @ query for place, one in enumerate(key)]) / head_size**0.5
 
     def attend(x):
-        query, key, value = (part.view(-1, HEADS, SIZE // HEADS) for part in block.query_key_value(x).chunk(3, -1))
+        query, key, value = (part.view(-1, HEADS, head_size) for part in block.query_key_value(x).chunk(3, -1))
         mixed = [
             torch.cat(
                 [
-                    (key[:, head] @ query[position, head] / (SIZE // HEADS) ** 0.5).softmax(0) @ value[:, head]
+                    scores(query[position, head], key[:, head], position).softmax(0) @ value[:, head]
                     for head in range(HEADS)
                 ]
             )
@@ -58,21 +74,23 @@ def pairs_and_rows(lengths):
 
 
 @pytest.mark.parametrize("norm", ["before", "after"])
+@pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
 @pytest.mark.parametrize("sentences", [1, 2])
-def test_it_agrees_with_the_equations_in_outputs_and_gradients(sentences, norm):
+def test_it_agrees_with_the_equations_in_outputs_and_gradients(sentences, positions, norm):
     x, lengths = pairs_and_rows([3, 1, 4, 2, 5, 1])
-    encoder = make_encoder("transformer", 5, config(norm), sentences).double().eval()
+    encoder = make_encoder("transformer", 5, config(norm, positions), sentences).double().eval()
     fast = encoder(x, lengths).vector
     examples = 6 // sentences
     slow = []
     for example in range(examples):
         rows = [example + number * examples for number in range(sentences)]
         row = slow_sequence(encoder.input, [x[: lengths[row], row] for row in rows])
-        row = row + sinusoids(torch.arange(len(row), dtype=x.dtype), SIZE)
+        if positions == "sinusoids":
+            row = row + sinusoids(torch.arange(len(row), dtype=x.dtype), SIZE)
         for block in encoder.blocks:
             row = slow_block(block, row, norm)
         slow.append(encoder.last_norm(row)[-1])
-    assert fast.shape == (examples, SIZE)
+    assert fast.shape == (examples, encoder.output_size)
     torch.testing.assert_close(fast, torch.stack(slow))
     weights = torch.randn_like(fast)
     parameters = [x, *encoder.parameters()]
@@ -101,9 +119,10 @@ def test_sinusoids_tell_positions_apart_and_are_rotations():
     torch.testing.assert_close(waves[1, 3], torch.tensor(1e-4, dtype=torch.float64).sin())
 
 
-def test_order_matters():
+@pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
+def test_order_matters(positions):
     x, lengths = pairs_and_rows([4, 4])
-    encoder = make_encoder("transformer", 5, config()).double().eval()
+    encoder = make_encoder("transformer", 5, config(positions=positions)).double().eval()
     one, other = encoder(x, lengths).vector, encoder(x.flip(0), lengths).vector
     assert (one - other).abs().max() > 1e-3
 
@@ -111,3 +130,5 @@ def test_order_matters():
 def test_heads_must_fit():
     with pytest.raises(InputError, match="num_heads is 3, and must divide hidden_size, 128"):
         TransformerConfig(num_heads=3)
+    with pytest.raises(InputError, match="a head has 3 numbers, and with rotary positions it must be an even number"):
+        TransformerConfig(hidden_size=6, num_heads=2, positions="rotary")

@@ -114,6 +114,13 @@ class RRNetConfig:
             require_not_negative(name, getattr(self, name))
 
 
+def require_heads(config: "TransformerConfig | UniversalTransformerConfig") -> None:
+    require_divides("num_heads", config.num_heads, config.hidden_size)
+    size = config.hidden_size // config.num_heads
+    fits = config.positions != "rotary" or size % 2 == 0
+    require(fits, f"a head has {size} numbers, and with rotary positions it must be an even number: change num_heads")
+
+
 @dataclass(frozen=True)
 class TransformerConfig:
     """A Transformer over the joint sequence of all sentences; the last position's state is the vector."""
@@ -130,11 +137,14 @@ class TransformerConfig:
     """Dropout on the input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
+    positions: Literal["sinusoids", "rotary"] = "sinusoids"
+    """Sinusoids of each position on the input, as the first Transformer had them, or queries and keys turned by their
+    position (Su et al. 2021), so that attention hangs on distances."""
 
     def __post_init__(self) -> None:
         for name in ("hidden_size", "num_layers", "num_heads", "feed_forward_size"):
             require_positive(name, getattr(self, name))
-        require_divides("num_heads", self.num_heads, self.hidden_size)
+        require_heads(self)
         require_rate("dropout", self.dropout)
 
 
@@ -154,6 +164,9 @@ class UniversalTransformerConfig:
     """Dropout on each step's input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
+    positions: Literal["sinusoids", "rotary"] = "sinusoids"
+    """Sinusoids of each position on the input, as the first Transformer had them, or queries and keys turned by their
+    position (Su et al. 2021), so that attention hangs on distances."""
     halting: bool = False
     """Let each position decide when to stop."""
     halting_epsilon: float = 0.01
@@ -166,7 +179,7 @@ class UniversalTransformerConfig:
     def __post_init__(self) -> None:
         for name in ("hidden_size", "num_steps", "num_heads", "feed_forward_size"):
             require_positive(name, getattr(self, name))
-        require_divides("num_heads", self.num_heads, self.hidden_size)
+        require_heads(self)
         for name in ("dropout", "halting_epsilon"):
             require_rate(name, getattr(self, name))
         require(math.isfinite(self.halting_bias), f"halting_bias is {self.halting_bias}, and must be finite")

@@ -64,6 +64,7 @@ class Block(nn.Module):
         super().__init__()
         size = config.hidden_size
         self.heads, self.norm_first = config.num_heads, config.norm == "before"
+        self.rotary = config.positions == "rotary"
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.inner, self.outer = nn.Linear(size, config.feed_forward_size), nn.Linear(config.feed_forward_size, size)
@@ -80,6 +81,9 @@ class Block(nn.Module):
     def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
         rows, time, size = x.shape
         query, key, value = self.query_key_value(x).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.rotary:
+            waves = sinusoids(torch.arange(time, device=x.device, dtype=x.dtype), size // self.heads)
+            query, key = rotated(query, waves), rotated(key, waves)
         mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
         attended: Tensor = self.dropout(self.output(mixed.transpose(1, 2).reshape(rows, time, size)))
         return attended
@@ -102,6 +106,15 @@ def sinusoids(positions: Tensor, size: int) -> Tensor:
     rates = torch.exp(torch.arange(half).to(positions) * (-math.log(10_000) / max(half - 1, 1)))
     angles = positions[:, None] * rates
     return torch.cat((angles.sin(), angles.cos()), -1)[:, :size]
+
+
+def rotated(x: Tensor, waves: Tensor) -> Tensor:
+    """Turns each pair of numbers by an angle that grows with the position: a product of two then hangs on the distance.
+
+    x: (..., time, size), waves: (time, size), the sinusoids of the positions.
+    """
+    (one, other), (sine, cosine) = x.chunk(2, -1), waves.chunk(2, -1)
+    return torch.cat((one * cosine - other * sine, one * sine + other * cosine), -1)
 
 
 def last_state(states: Tensor, lengths: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class TransformerEncoder(Encoder):
 
     def __init__(self, input_size: int, config: TransformerConfig, sentences: int = 1) -> None:
         super().__init__()
-        self.output_size = config.hidden_size
+        self.output_size, self.absolute = config.hidden_size, config.positions == "sinusoids"
         self.input = JointInput(input_size, config.hidden_size, sentences)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
@@ -30,8 +30,10 @@ class TransformerEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         x, joint_lengths = self.input(embedded, lengths)
-        positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-        x = self.dropout(x + sinusoids(positions, self.output_size))
+        if self.absolute:
+            positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
+            x = x + sinusoids(positions, self.output_size)
+        x = self.dropout(x)
         mask = key_mask(joint_lengths, x.shape[1], x.device)
         for block in self.blocks:
             x = block(x, mask)

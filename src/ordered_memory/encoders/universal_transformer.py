@@ -37,7 +37,9 @@ class UniversalTransformerEncoder(Encoder):
         x, joint_lengths = self.input(embedded, lengths)
         numbers = torch.arange(max(x.shape[1], self.config.num_steps), device=x.device, dtype=x.dtype)
         waves = sinusoids(numbers, self.output_size)
-        signals = waves[: x.shape[1]] + waves[: self.config.num_steps, None]  # (steps, time, size)
+        signals = waves[: self.config.num_steps, None]  # (steps, 1 or time, size)
+        if self.config.positions == "sinusoids":
+            signals = waves[: x.shape[1]] + signals
         mask = key_mask(joint_lengths, x.shape[1], x.device)
         if self.halting is not None:
             return self._until_halted(x, signals, mask, joint_lengths)

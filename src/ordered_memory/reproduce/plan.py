@@ -24,8 +24,6 @@ from ordered_memory.training.run_directory import CONFIG, RunDirectory
 
 SYSTEMATIC = ("A", "B", "C")
 """The splits of logical inference that ask for systematic generalisation."""
-SLOW = ("universal-transformer",)
-"""Systems that take an hour and more on ListOps: one seed each."""
 OPTION_EPOCHS = 6
 """Of the runs that compare options and sizes of the training set."""
 LOGIC_OPTION_EPOCHS = 2
@@ -127,7 +125,7 @@ def listops_rows() -> list[Row]:
         Row("ordered-memory-paper", "Ordered Memory, published recipe", preset("listops", "listops-paper"), (0, 1, 2)),
     ]
     for model, title in SYSTEMS.items():
-        rows.append(Row(model, title, preset("listops", "listops", model), (0,) if model in SLOW else (0, 1, 2)))
+        rows.append(Row(model, title, preset("listops", "listops", model), (0, 1, 2)))
         rows += _faithful("listops", model, title)
     # A shorter schedule, the same for all: what these rows are compared with is the first of them, or each other.
     shorter = _scheduled(ours, OPTION_EPOCHS)
