@@ -27,13 +27,13 @@ def slow_sequence(joint, sentences):
     return torch.cat([*parts, next(special)[None]])
 
 
-def slow_block(block, x, norm):
-    """One row (time, size), head by head and position by position."""
+def slow_block(block, x, norm, positions="sinusoids"):
+    """One row (time, size), head by head and position by position; rotary positions are told here, others before."""
     head_size = x.shape[-1] // HEADS
 
     def turned(x, distance):
         """(..., head_size) as complex numbers, each turned at its own rate; x itself where no position turns."""
-        if not block.rotary:
+        if positions != "rotary":
             return x
         rates = [10_000 ** -(number / (head_size // 2 - 1)) for number in range(head_size // 2)]
         turns = torch.polar(torch.ones(len(rates), dtype=x.dtype), distance * torch.tensor(rates, dtype=x.dtype))
@@ -88,7 +88,7 @@ def test_it_agrees_with_the_equations_in_outputs_and_gradients(sentences, positi
         if positions == "sinusoids":
             row = row + sinusoids(torch.arange(len(row), dtype=x.dtype), SIZE)
         for block in encoder.blocks:
-            row = slow_block(block, row, norm)
+            row = slow_block(block, row, norm, positions)
         slow.append(encoder.last_norm(row)[-1])
     assert fast.shape == (examples, encoder.output_size)
     torch.testing.assert_close(fast, torch.stack(slow))

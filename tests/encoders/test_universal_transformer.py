@@ -26,13 +26,14 @@ def slow_row(encoder, norm, steps, sentence):
     """The vector of one sentence, and each position's ponder cost: N steps plus the remainder."""
     row = slow_sequence(encoder.input, [sentence])
     size = encoder.output_size
-    places = sinusoids(torch.arange(len(row), dtype=row.dtype), size) if size == SIZE else 0.0  # else they are rotary
+    positions = encoder.config.positions
+    places = sinusoids(torch.arange(len(row), dtype=row.dtype), size) if positions == "sinusoids" else 0.0
     waves = sinusoids(torch.arange(steps, dtype=row.dtype), size)
     probabilities = [[] for _ in row]
     states = [[] for _ in row]
     halted = [False] * len(row)
     for step in range(steps):
-        new = slow_block(encoder.block, row + places + waves[step], norm)
+        new = slow_block(encoder.block, row + places + waves[step], norm, positions)
         row = torch.stack([old if stop else fresh for stop, old, fresh in zip(halted, row, new, strict=True)])
         for position in range(len(row)):
             if encoder.halting is None or halted[position]:

@@ -64,26 +64,25 @@ class Block(nn.Module):
         super().__init__()
         size = config.hidden_size
         self.heads, self.norm_first = config.num_heads, config.norm == "before"
-        self.rotary = config.positions == "rotary"
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.inner, self.outer = nn.Linear(size, config.feed_forward_size), nn.Linear(config.feed_forward_size, size)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, turns: Tensor | None) -> Tensor:
+        """`turns` are the rotary waves, if positions are told so."""
         if self.norm_first:
-            x = x + self.attend(self.attention_norm(x), mask)
+            x = x + self.attend(self.attention_norm(x), mask, turns)
             return x + self.feed_forward(self.feed_forward_norm(x))
-        x = self.attention_norm(x + self.attend(x, mask))
+        x = self.attention_norm(x + self.attend(x, mask, turns))
         normed: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
         return normed
 
-    def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor, mask: Tensor | None, turns: Tensor | None) -> Tensor:
         rows, time, size = x.shape
         query, key, value = self.query_key_value(x).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if self.rotary:
-            waves = sinusoids(torch.arange(time, device=x.device, dtype=x.dtype), size // self.heads)
-            query, key = rotated(query, waves), rotated(key, waves)
+        if turns is not None:
+            query, key = rotated(query, turns), rotated(key, turns)
         mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
         attended: Tensor = self.dropout(self.output(mixed.transpose(1, 2).reshape(rows, time, size)))
         return attended
@@ -106,6 +105,16 @@ def sinusoids(positions: Tensor, size: int) -> Tensor:
     rates = torch.exp(torch.arange(half).to(positions) * (-math.log(10_000) / max(half - 1, 1)))
     angles = positions[:, None] * rates
     return torch.cat((angles.sin(), angles.cos()), -1)[:, :size]
+
+
+def position_waves(
+    x: Tensor, config: TransformerConfig | UniversalTransformerConfig
+) -> tuple[Tensor | None, Tensor | None]:
+    """The sinusoids of the positions, one of the two: to be added to x, or to turn queries and keys by."""
+    positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
+    if config.positions == "rotary":
+        return None, sinusoids(positions, config.hidden_size // config.num_heads)
+    return sinusoids(positions, config.hidden_size), None
 
 
 def rotated(x: Tensor, waves: Tensor) -> Tensor:

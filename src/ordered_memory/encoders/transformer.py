@@ -7,12 +7,11 @@ With norms before, fewer layers and a warm-up it does.
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from ordered_memory.config import TransformerConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, sinusoids
+from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, position_waves
 from ordered_memory.trees import Spans
 
 
@@ -22,7 +21,7 @@ class TransformerEncoder(Encoder):
 
     def __init__(self, input_size: int, config: TransformerConfig, sentences: int = 1) -> None:
         super().__init__()
-        self.output_size, self.absolute = config.hidden_size, config.positions == "sinusoids"
+        self.config, self.output_size = config, config.hidden_size
         self.input = JointInput(input_size, config.hidden_size, sentences)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
@@ -30,13 +29,11 @@ class TransformerEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         x, joint_lengths = self.input(embedded, lengths)
-        if self.absolute:
-            positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-            x = x + sinusoids(positions, self.output_size)
-        x = self.dropout(x)
+        added, turns = position_waves(x, self.config)
+        x = self.dropout(x if added is None else x + added)
         mask = key_mask(joint_lengths, x.shape[1], x.device)
         for block in self.blocks:
-            x = block(x, mask)
+            x = block(x, mask, turns)
         return Encoding(self.last_norm(last_state(x, joint_lengths)))
 
     def parse(  # type: ignore[override]

@@ -1,12 +1,14 @@
 """Universal Transformer (Dehghani et al. 2019): one block, looped, and each position may halt when it is ready.
 
-Sinusoids of the position and of the step are added before every step. With halting, each position adds up its halting
-probabilities; at the step where their sum reaches 1 - epsilon it stops, and that step weighs what is left to 1. A
-position's result is its states' average with these weights; its last state stays for others to attend to. The ponder
-cost, steps taken and the remainder, is what makes halting worth while (Graves 2016).
+Sinusoids of the position and of the step are added before every step; with rotary positions those of the step only.
+With halting, each position adds up its halting probabilities; at the step where their sum reaches 1 - epsilon it stops,
+and that step weighs what is left to 1. A position's result is its states' average with these weights; its last state
+stays for others to attend to. The ponder cost, steps taken and the remainder, is what makes halting worth while (Graves
+2016).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 
 from ordered_memory.config import UniversalTransformerConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, sinusoids
+from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, position_waves, sinusoids
 from ordered_memory.trees import Spans
 
 
@@ -35,25 +37,25 @@ class UniversalTransformerEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         x, joint_lengths = self.input(embedded, lengths)
-        numbers = torch.arange(max(x.shape[1], self.config.num_steps), device=x.device, dtype=x.dtype)
-        waves = sinusoids(numbers, self.output_size)
-        signals = waves[: self.config.num_steps, None]  # (steps, 1 or time, size)
-        if self.config.positions == "sinusoids":
-            signals = waves[: x.shape[1]] + signals
-        mask = key_mask(joint_lengths, x.shape[1], x.device)
+        steps = torch.arange(self.config.num_steps, device=x.device, dtype=x.dtype)
+        signals = sinusoids(steps, self.output_size)[:, None]  # (steps, 1 or time, size)
+        added, turns = position_waves(x, self.config)
+        if added is not None:
+            signals = added + signals
+        block = partial(self.block, mask=key_mask(joint_lengths, x.shape[1], x.device), turns=turns)
         if self.halting is not None:
-            return self._until_halted(x, signals, mask, joint_lengths)
+            return self._until_halted(x, signals, block, joint_lengths)
         for signal in signals:
-            x = self.block(self.dropout(x + signal), mask)
+            x = block(self.dropout(x + signal))
         return Encoding(self.last_norm(last_state(x, joint_lengths)))
 
-    def _until_halted(self, x: Tensor, signals: Tensor, mask: Tensor | None, lengths: Tensor) -> Encoding:
+    def _until_halted(self, x: Tensor, signals: Tensor, block: Callable[[Tensor], Tensor], lengths: Tensor) -> Encoding:
         assert self.halting is not None
         inside = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device)[:, None]
         running, average = inside, torch.zeros_like(x)
         spent, ponder = x.new_zeros(inside.shape), x.new_zeros(inside.shape)
         for number, signal in enumerate(signals, 1):
-            x = torch.where(running[..., None], self.block(self.dropout(x + signal), mask), x)
+            x = torch.where(running[..., None], block(self.dropout(x + signal)), x)
             probability = self.halting(x).squeeze(-1).sigmoid()
             ends = running & ((spent + probability >= 1 - self.config.halting_epsilon) | (number == len(signals)))
             weight = torch.where(ends, 1 - spent, torch.where(running, probability, 0.0))
