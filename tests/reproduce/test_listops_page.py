@@ -85,7 +85,7 @@ def test_longer_expressions_stand_beside_the_published_ones(tmp_path):
     assert "| Ordered Memory, seed 3, soft pointer | 50.0 | not measured | not measured |" in text
     assert "| Ordered Memory, seed 3, hard pointer | 99.5 | 25.0 | 12.5 |" in text
     line = figures.lengths(load_measured(tmp_path))["Ordered Memory, hard pointer"]
-    assert (line.across, line.up) == ([250.0, 2000.0], [0.5, 75.0])  # errors
+    assert (line.across, line.up) == ([250.0, 2000.0], [99.5, 25.0])
     assert f"| Ordered Memory, 21 slots, published | 99.55 | {NOTHING} | 84.15 |" in text
     assert "of 2,000 tokens 300" in text
 
@@ -114,7 +114,7 @@ def test_every_system_has_a_row_and_a_line_beyond_the_training_data(tmp_path):
     assert "| Ordered Memory, 200-300 tokens | 99.55 | 25.00±0.00 | 60.00±14.14 |" in summary(tmp_path)
 
     lines = figures.lengths(load_measured(tmp_path))
-    assert lines["Ordered Memory, hard pointer"].up == pytest.approx([40.0, 40.0])
+    assert lines["Ordered Memory, hard pointer"].up == pytest.approx([60.0, 60.0])
     assert lines["Transformer"].across == [250.0]
     styles = {name: line.look["linestyle"] for name, line in lines.items()}
     assert styles["Ordered Memory, hard pointer"] == styles["LSTM"] == "-"

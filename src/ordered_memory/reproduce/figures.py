@@ -30,7 +30,7 @@ def draw(rows: Sequence[Row], measured: Mapping[str, Measured], results: Path, f
 
 
 class Line(NamedTuple):
-    """Points from left to right, and how matplotlib is to draw them."""
+    """Points from left to right, whose height is an accuracy in percent, and how matplotlib is to draw them."""
 
     across: list[float]
     up: list[float]
@@ -56,41 +56,42 @@ NO_ERROR = 0.02
 
 
 class Axes(NamedTuple):
-    """What they are called, and whether each is logarithmic; up, errors are: a few of ten thousand matter as well."""
+    """Of one picture: what they are called, and whether it is drawn twice, once as accuracy, where those far from the
+    goal are told apart, and once as errors on a logarithmic axis, where a few of ten thousand matter as well."""
 
     across: str
     up: str
     logarithmic_across: bool = True
-    logarithmic_up: bool = False
+    twice: bool = True
 
 
 _AXES = {
-    CURVES: Axes("minutes of training", f"validation errors, % ({NO_ERROR}: none)", False, True),
-    LENGTHS: Axes("tokens", f"errors, % ({NO_ERROR}: none)", logarithmic_up=True),
-    SIZES: Axes("training examples", "test accuracy, %"),
+    CURVES: Axes("minutes of training", "validation", logarithmic_across=False),
+    LENGTHS: Axes("tokens", "test"),
+    SIZES: Axes("training examples", "test", twice=False),
 }
 
 
 def curves(rows: Sequence[Row], results: Path) -> Lines:
-    """Validation errors against the clock, of every run of the compared systems; each system is named once."""
+    """Validation accuracy against the clock, of every run of the compared systems; each system is named once."""
     lines: Lines = {}
     for row in rows:
         if row.group != "systems":
             continue
         for place, result in enumerate(row.results(results)):
-            points = [(point["seconds"] / 60, _errors(100 * point["accuracy"])) for point in result["curve"]]
+            points = [(point["seconds"] / 60, 100 * point["accuracy"]) for point in result["curve"]]
             look = {"linestyle": ("-", "--", ":")[place % 3], "marker": ".", "label": None if place else row.title}
             lines[f"{row.title}, seed {result['seed']}"] = _line(points, row.key, row.experiment.model, **look)
     return lines
 
 
 def lengths(measured: Mapping[str, Measured]) -> Lines:
-    """Errors against length, for each system and pointer; test sets that differ in more than length are left out."""
+    """Accuracy against length, for each system and pointer; test sets that differ in more than length are left out."""
     lines: Lines = {}
     for key, system in measured.items():
         for pointer, (way, style) in _POINTERS.items():
             points = [
-                (_middle(name), _errors(100 * statistics.mean(accuracies)))
+                (_middle(name), 100 * statistics.mean(accuracies))
                 for name, window in TESTS.items()
                 if (window.max_depth, window.max_arguments) == (20, 5)
                 and (accuracies := system.accuracies(name, pointer))
@@ -104,16 +105,9 @@ def _published_lengths() -> Lines:
     """What others have published of the same lengths, each at the middle of its window."""
     lines: Lines = {}
     for system, published in LISTOPS_GENERALISATION.items():
-        points = [
-            (_middle(name), _errors(figure.value)) for name, figure in published.items() if "arguments" not in name
-        ]
+        points = [(_middle(name), figure.value) for name, figure in published.items() if "arguments" not in name]
         lines[f"{system}, published"] = _line(points, system, "", linestyle=":")
     return lines
-
-
-def _errors(accuracy: float) -> float:
-    """In percent, and not less than what a logarithmic axis has a place for."""
-    return max(NO_ERROR, 100 - accuracy)
 
 
 def _middle(name: str) -> float:
@@ -142,29 +136,41 @@ def _plot(lines: Lines, path: Path, axes: Axes) -> None:
     except ImportError:
         raise InputError("figures need matplotlib: pip install 'ordered-memory[figures]'") from None
     matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
+    from matplotlib import pyplot
 
     # The same results give the same file, byte for byte.
     with pyplot.rc_context({"svg.hashsalt": "ordered-memory", "font.size": 10}):
-        figure, axis = pyplot.subplots(figsize=(8.4, 4), layout="constrained")
-        for name, line in lines.items():
-            axis.plot(line.across, line.up, **{"label": name, **line.look})
-        if axes.logarithmic_across:
-            axis.set_xscale("log")
-            axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-            axis.xaxis.set_major_formatter("{x:,g}")
-            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
-        axis.set_xlabel(axes.across)
-        axis.set_ylabel(axes.up)
-        if axes.logarithmic_up:
-            axis.set_yscale("log")
-            axis.set_ylim(0.8 * NO_ERROR, 120)
-            axis.yaxis.set_major_formatter("{x:g}")
-        else:
-            axis.set_ylim(0, 102)
-            axis.set_yticks(range(0, 101, 20))
-        axis.grid(alpha=0.3, linewidth=0.5)
-        axis.spines[["top", "right"]].set_visible(False)
+        panels = 2 if axes.twice else 1
+        figure, every = pyplot.subplots(1, panels, figsize=(4.4 + 3.8 * panels, 4), layout="constrained", squeeze=False)
+        for axis, errors in zip(every[0], (False, True), strict=False):
+            for name, line in lines.items():
+                up = [max(NO_ERROR, 100 - accuracy) for accuracy in line.up] if errors else line.up
+                once = {"label": None} if errors else {}  # one legend serves both
+                axis.plot(line.across, up, **({"label": name} | line.look | once))
+            _dress(axis, axes, errors)
         figure.legend(loc="outside right center", frameon=False, fontsize=8)  # beside the lines, never on them
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)
+
+
+def _dress(axis: Any, axes: Axes, errors: bool) -> None:
+    """Scales, ticks and names of one panel."""
+    from matplotlib import ticker
+
+    if axes.logarithmic_across:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+    axis.set_xlabel(axes.across)
+    if errors:
+        axis.set_ylabel(f"{axes.up} errors, % ({NO_ERROR}: none)")
+        axis.set_yscale("log")
+        axis.set_ylim(0.8 * NO_ERROR, 120)
+        axis.yaxis.set_major_formatter("{x:g}")
+    else:
+        axis.set_ylabel(f"{axes.up} accuracy, %")
+        axis.set_ylim(0, 102)
+        axis.set_yticks(range(0, 101, 20))
+    axis.grid(alpha=0.3, linewidth=0.5)
+    axis.spines[["top", "right"]].set_visible(False)

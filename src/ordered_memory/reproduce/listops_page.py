@@ -92,14 +92,14 @@ def page(folder: Path) -> str:
     ]
     if figures.curves(rows, folder):
         parts += ["## Learning", *_milestones(groups["systems"], folder)]
-        parts.append(_picture(figures.CURVES, "Validation errors against minutes of training"))
+        parts.append(_picture(figures.CURVES, "Validation accuracy and errors against minutes of training"))
         parts.append("Solid, dashed and dotted lines are seeds 0, 1 and 2, each on as many threads as the tables say.")
     if any(row.results(folder) for row in groups["sizes"]):
         parts += ["## Size of the training set", _told_of_sizes(), _variants(groups["sizes"], folder)]
         parts.append(_picture(figures.SIZES, "Test accuracy against the number of training examples"))
     if measured := load_measured(folder):
         parts += ["## Beyond the training data", *_generalisation(measured)]
-        parts.append(_picture(figures.LENGTHS, "Errors against length"))
+        parts.append(_picture(figures.LENGTHS, "Accuracy and errors against length"))
     parts += mistakes.section(folder)
     return "\n\n".join(parts) + "\n"
 
