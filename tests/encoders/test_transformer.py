@@ -8,13 +8,11 @@ from ordered_memory.encoders import make_encoder
 from ordered_memory.encoders.joint import JointInput, sinusoids
 from ordered_memory.errors import InputError
 
-SIZE, HEADS = 6, 2
-ROTARY_SIZE = 8  # a head has an even number of numbers there
+SIZE, HEADS = 8, 4
 
 
 def config(norm="before", positions="sinusoids"):
-    size = SIZE if positions == "sinusoids" else ROTARY_SIZE
-    return TransformerConfig(size, num_layers=2, num_heads=HEADS, feed_forward_size=7, norm=norm, positions=positions)
+    return TransformerConfig(SIZE, num_layers=2, num_heads=HEADS, feed_forward_size=7, norm=norm, positions=positions)
 
 
 def slow_sequence(joint, sentences):
@@ -28,28 +26,23 @@ def slow_sequence(joint, sentences):
 
 
 def slow_block(block, x, norm, positions="sinusoids"):
-    """One row (time, size), head by head and position by position; rotary positions are told here, others before."""
-    head_size = x.shape[-1] // HEADS
+    """One row (time, size), head by head and position by position. Sinusoids were added before."""
 
-    def turned(x, distance):
-        """(..., head_size) as complex numbers, each turned at its own rate; x itself where no position turns."""
-        if positions != "rotary":
-            return x
-        rates = [10_000 ** -(number / (head_size // 2 - 1)) for number in range(head_size // 2)]
-        turns = torch.polar(torch.ones(len(rates), dtype=x.dtype), distance * torch.tensor(rates, dtype=x.dtype))
-        made = torch.complex(*x.chunk(2, -1)) * turns
-        return torch.cat((made.real, made.imag), -1)
-
-    def scores(query, key, position):
-        """It hangs on how far a key is from the query, and on nothing else of their positions."""
-        return torch.stack([turned(one, place - position) @ query for place, one in enumerate(key)]) / head_size**0.5
+    def scores(query, key, head, position):
+        made = key @ query / (SIZE // HEADS) ** 0.5
+        if positions == "sinusoids":
+            return made
+        places = torch.arange(len(key))
+        looks_left, reach = head < HEADS // 2, 2.0 ** -(1 + 2 * (head % (HEADS // 2)))
+        seen = places <= position if looks_left else places >= position
+        return torch.where(seen, made - reach * (places - position).abs(), -torch.inf)
 
     def attend(x):
-        query, key, value = (part.view(-1, HEADS, head_size) for part in block.query_key_value(x).chunk(3, -1))
+        query, key, value = (part.view(-1, HEADS, SIZE // HEADS) for part in block.query_key_value(x).chunk(3, -1))
         mixed = [
             torch.cat(
                 [
-                    scores(query[position, head], key[:, head], position).softmax(0) @ value[:, head]
+                    scores(query[position, head], key[:, head], head, position).softmax(0) @ value[:, head]
                     for head in range(HEADS)
                 ]
             )
@@ -74,7 +67,7 @@ def pairs_and_rows(lengths):
 
 
 @pytest.mark.parametrize("norm", ["before", "after"])
-@pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoids", "distances"])
 @pytest.mark.parametrize("sentences", [1, 2])
 def test_it_agrees_with_the_equations_in_outputs_and_gradients(sentences, positions, norm):
     x, lengths = pairs_and_rows([3, 1, 4, 2, 5, 1])
@@ -119,7 +112,7 @@ def test_sinusoids_tell_positions_apart_and_are_rotations():
     torch.testing.assert_close(waves[1, 3], torch.tensor(1e-4, dtype=torch.float64).sin())
 
 
-@pytest.mark.parametrize("positions", ["sinusoids", "rotary"])
+@pytest.mark.parametrize("positions", ["sinusoids", "distances"])
 def test_order_matters(positions):
     x, lengths = pairs_and_rows([4, 4])
     encoder = make_encoder("transformer", 5, config(positions=positions)).double().eval()
@@ -130,5 +123,5 @@ def test_order_matters(positions):
 def test_heads_must_fit():
     with pytest.raises(InputError, match="num_heads is 3, and must divide hidden_size, 128"):
         TransformerConfig(num_heads=3)
-    with pytest.raises(InputError, match="a head has 3 numbers, and with rotary positions it must be an even number"):
-        TransformerConfig(hidden_size=6, num_heads=2, positions="rotary")
+    with pytest.raises(InputError, match="num_heads is 1, and with positions told by distances it must be an even"):
+        TransformerConfig(num_heads=1, positions="distances")

@@ -116,9 +116,8 @@ class RRNetConfig:
 
 def require_heads(config: "TransformerConfig | UniversalTransformerConfig") -> None:
     require_divides("num_heads", config.num_heads, config.hidden_size)
-    size = config.hidden_size // config.num_heads
-    fits = config.positions != "rotary" or size % 2 == 0
-    require(fits, f"a head has {size} numbers, and with rotary positions it must be an even number: change num_heads")
+    fits = config.positions != "distances" or config.num_heads % 2 == 0
+    require(fits, f"num_heads is {config.num_heads}, and with positions told by distances it must be an even number")
 
 
 @dataclass(frozen=True)
@@ -137,9 +136,9 @@ class TransformerConfig:
     """Dropout on the input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
-    positions: Literal["sinusoids", "rotary"] = "sinusoids"
-    """Sinusoids of each position on the input, as the first Transformer had them, or queries and keys turned by their
-    position (Su et al. 2021), so that attention hangs on distances."""
+    positions: Literal["sinusoids", "distances"] = "sinusoids"
+    """Sinusoids of each position on the input, as the first Transformer had them; or half of the heads look to the left
+    and half to the right, and a key counts the less the further off it is (after Press et al. 2022)."""
 
     def __post_init__(self) -> None:
         for name in ("hidden_size", "num_layers", "num_heads", "feed_forward_size"):
@@ -164,9 +163,9 @@ class UniversalTransformerConfig:
     """Dropout on each step's input, and on what each part adds."""
     norm: Literal["before", "after"] = "before"
     """Normalise before each part, which trains well, or after it, as the first Transformer did."""
-    positions: Literal["sinusoids", "rotary"] = "sinusoids"
-    """Sinusoids of each position on the input, as the first Transformer had them, or queries and keys turned by their
-    position (Su et al. 2021), so that attention hangs on distances."""
+    positions: Literal["sinusoids", "distances"] = "sinusoids"
+    """Sinusoids of each position on the input, as the first Transformer had them; or half of the heads look to the left
+    and half to the right, and a key counts the less the further off it is (after Press et al. 2022)."""
     halting: bool = False
     """Let each position decide when to stop."""
     halting_epsilon: float = 0.01

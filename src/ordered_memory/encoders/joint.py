@@ -8,11 +8,13 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import relu, scaled_dot_product_attention
+from torch.nn.functional import pad, relu, scaled_dot_product_attention
 
 from ordered_memory.config import TransformerConfig, UniversalTransformerConfig
 
 START, DELIMITER, EXTRACT = range(3)
+FAR = -1e9
+"""A score that hides a key: none other comes near it."""
 
 
 class JointInput(nn.Module):
@@ -64,26 +66,27 @@ class Block(nn.Module):
         super().__init__()
         size = config.hidden_size
         self.heads, self.norm_first = config.num_heads, config.norm == "before"
+        self.by_distance = config.positions == "distances"
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(size), nn.LayerNorm(size)
         self.query_key_value, self.output = nn.Linear(size, 3 * size), nn.Linear(size, size)
         self.inner, self.outer = nn.Linear(size, config.feed_forward_size), nn.Linear(config.feed_forward_size, size)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None, turns: Tensor | None) -> Tensor:
-        """`turns` are the rotary waves, if positions are told so."""
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         if self.norm_first:
-            x = x + self.attend(self.attention_norm(x), mask, turns)
+            x = x + self.attend(self.attention_norm(x), mask)
             return x + self.feed_forward(self.feed_forward_norm(x))
-        x = self.attention_norm(x + self.attend(x, mask, turns))
+        x = self.attention_norm(x + self.attend(x, mask))
         normed: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
         return normed
 
-    def attend(self, x: Tensor, mask: Tensor | None, turns: Tensor | None) -> Tensor:
+    def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
         rows, time, size = x.shape
         query, key, value = self.query_key_value(x).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if turns is not None:
-            query, key = rotated(query, turns), rotated(key, turns)
-        mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        if self.by_distance:
+            mixed = attend_by_distance(query, key, value, mask)
+        else:
+            mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
         attended: Tensor = self.dropout(self.output(mixed.transpose(1, 2).reshape(rows, time, size)))
         return attended
 
@@ -107,23 +110,28 @@ def sinusoids(positions: Tensor, size: int) -> Tensor:
     return torch.cat((angles.sin(), angles.cos()), -1)[:, :size]
 
 
-def position_waves(
-    x: Tensor, config: TransformerConfig | UniversalTransformerConfig
-) -> tuple[Tensor | None, Tensor | None]:
-    """The sinusoids of the positions, one of the two: to be added to x, or to turn queries and keys by."""
-    positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-    if config.positions == "rotary":
-        return None, sinusoids(positions, config.hidden_size // config.num_heads)
-    return sinusoids(positions, config.hidden_size), None
+def attend_by_distance(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """All (rows, heads, time, size), `mask` as `key_mask` has it. The first half of the heads look to the left and the
+    others to the right, both also at the query's own place; a key counts the less the further off it is.
 
-
-def rotated(x: Tensor, waves: Tensor) -> Tensor:
-    """Turns each pair of numbers by an angle that grows with the position: a product of two then hangs on the distance.
-
-    x: (..., time, size), waves: (time, size), the sinusoids of the positions.
+    For all keys of a query, slope * distance and slope * place differ by the same, which softmax does not see: so one
+    more number of each key tells it, and tells padding too, and no table of distances is made.
     """
-    (one, other), (sine, cosine) = x.chunk(2, -1), waves.chunk(2, -1)
-    return torch.cat((one * cosine - other * sine, one * sine + other * cosine), -1)
+    rows, heads, time, size = query.shape
+    slopes = 2.0 ** -(1 + 2 * torch.arange(heads // 2).to(query))  # each head has a reach of its own
+    bias = (slopes[:, None] * torch.arange(time).to(query)).expand(rows, -1, -1)
+
+    def look_left(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+        key = torch.cat((key, size**0.5 * bias[..., None]), -1)
+        query, value = pad(query, (0, 1), value=1.0), pad(value, (0, 1))
+        return scaled_dot_product_attention(query, key, value, is_causal=True, scale=size**-0.5)[..., :-1]
+
+    half = heads // 2
+    left = look_left(query[:, :half], key[:, :half], value[:, :half], bias)
+    # To the right is to the left from the end, and there padding comes first.
+    query, key, value = (part[:, half:].flip(2) for part in (query, key, value))
+    right = look_left(query, key, value, bias if mask is None else bias.masked_fill(~mask[:, :, 0].flip(-1), FAR))
+    return torch.cat((left, right.flip(2)), 1)
 
 
 def last_state(states: Tensor, lengths: Tensor) -> Tensor:

@@ -7,11 +7,12 @@ With norms before, fewer layers and a warm-up it does.
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from ordered_memory.config import TransformerConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, position_waves
+from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, sinusoids
 from ordered_memory.trees import Spans
 
 
@@ -29,11 +30,12 @@ class TransformerEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         x, joint_lengths = self.input(embedded, lengths)
-        added, turns = position_waves(x, self.config)
-        x = self.dropout(x if added is None else x + added)
+        if self.config.positions == "sinusoids":
+            x = x + sinusoids(torch.arange(x.shape[1], device=x.device, dtype=x.dtype), self.output_size)
+        x = self.dropout(x)
         mask = key_mask(joint_lengths, x.shape[1], x.device)
         for block in self.blocks:
-            x = block(x, mask, turns)
+            x = block(x, mask)
         return Encoding(self.last_norm(last_state(x, joint_lengths)))
 
     def parse(  # type: ignore[override]

@@ -1,6 +1,6 @@
 """Universal Transformer (Dehghani et al. 2019): one block, looped, and each position may halt when it is ready.
 
-Sinusoids of the position and of the step are added before every step; with rotary positions those of the step only.
+Sinusoids of the position and of the step are added before every step; if attention hangs on distances, the step's only.
 With halting, each position adds up its halting probabilities; at the step where their sum reaches 1 - epsilon it stops,
 and that step weighs what is left to 1. A position's result is its states' average with these weights; its last state
 stays for others to attend to. The ponder cost, steps taken and the remainder, is what makes halting worth while (Graves
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ordered_memory.config import UniversalTransformerConfig
 from ordered_memory.encoders.encoder import Encoder, Encoding, Parse
-from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, position_waves, sinusoids
+from ordered_memory.encoders.joint import Block, JointInput, key_mask, last_state, sinusoids
 from ordered_memory.trees import Spans
 
 
@@ -37,12 +37,12 @@ class UniversalTransformerEncoder(Encoder):
 
     def forward(self, embedded: Tensor, lengths: Tensor, trees: Sequence[Spans] | None = None) -> Encoding:
         x, joint_lengths = self.input(embedded, lengths)
-        steps = torch.arange(self.config.num_steps, device=x.device, dtype=x.dtype)
-        signals = sinusoids(steps, self.output_size)[:, None]  # (steps, 1 or time, size)
-        added, turns = position_waves(x, self.config)
-        if added is not None:
-            signals = added + signals
-        block = partial(self.block, mask=key_mask(joint_lengths, x.shape[1], x.device), turns=turns)
+        numbers = torch.arange(max(x.shape[1], self.config.num_steps), device=x.device, dtype=x.dtype)
+        waves = sinusoids(numbers, self.output_size)
+        signals = waves[: self.config.num_steps, None]  # (steps, 1 or time, size)
+        if self.config.positions == "sinusoids":
+            signals = signals + waves[: x.shape[1]]
+        block = partial(self.block, mask=key_mask(joint_lengths, x.shape[1], x.device))
         if self.halting is not None:
             return self._until_halted(x, signals, block, joint_lengths)
         for signal in signals:
