@@ -39,16 +39,16 @@ ACCOUNT = (
     "the released code, which made the published figures; the options below show the printed one. What the published "
     "recipe loses with a soft pointer lies mostly above 300 tokens, where its memory blurs.",
     "The LSTM, the Transformers, the Gumbel Tree-LSTM and the parser of Havrylov et al. were given new settings, "
-    "because their rows stood under the published ones; which settings was decided by validation figures. The LSTM is "
-    "four times as large as it was, with weight decay and dropout; it gained the most on the shortest expressions. The "
-    "Transformers that learn have attention that hangs on distances in the place of sinusoids, a higher rate and no "
-    "dropout: in a trial the Universal Transformer came as far in half the steps. With rotary positions it did so too, "
-    "but was no better than chance above 100 tokens, which was seen on this test set. The Gumbel Tree-LSTM has four "
-    "times the epochs. The parser has, in the place of its paper's settings, Adam, half the composer's size, three updates from each batch, "
-    "nearly all short examples at first, and an entropy that weighs much at first and then less and less. With its "
-    "paper's weight it settled within minutes on trees that are worse than random ones, and with one that stayed high "
-    "on none at all, so that sums were not learned. Its published settings ask for up to 300 epochs with fifteen "
-    "updates from each batch, many times what is spent here.",
+    "because their rows stood under the published ones; which settings was decided by validation figures. The LSTM is"
+    " four times as large as it was, with weight decay and dropout; it gained the most on the shortest expressions. "
+    "The Transformers that learn have attention that hangs on distances in the place of sinusoids, a higher rate and "
+    "no dropout: in a trial the Universal Transformer came as far in half the steps. With rotary positions it did so "
+    "too, but was no better than chance above 100 tokens, which was seen on this test set. The Gumbel Tree-LSTM has "
+    "four times the epochs. The parser has, in the place of its paper's settings, Adam, half the composer's size, "
+    "three updates from each batch, nearly all short examples at first, and an entropy that weighs much at first and "
+    "then less and less. With its paper's weight it settled within minutes on trees that are worse than random ones, "
+    "and with one that stayed high on none at all, so that sums were not learned. Its published settings ask for up "
+    "to 300 epochs with fifteen updates from each batch, many times what is spent here.",
     "Where the trees of that parser differ from the gold ones they do so by a rule: a closing bracket is joined with "
     "the last digit, and two of them with each other, before the list is complete.",
     "A boxed run had less time than its preset asks for: its figure is what that time gives on one thread of an "
