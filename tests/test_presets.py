@@ -149,3 +149,5 @@ def test_what_finds_no_trees_with_its_papers_setting_has_another_in_the_preset_t
     assert working.encoder.entropy_weight > 100 * faithful.encoder.entropy_weight
     assert working.encoder.ppo_updates < faithful.encoder.ppo_updates
     assert working.encoder.hidden_size == faithful.encoder.hidden_size
+    for task in ("logic", "sst", "files"):
+        assert preset(task, task, "cooperative").encoder == working.encoder

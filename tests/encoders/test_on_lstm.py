@@ -93,5 +93,5 @@ def test_the_highest_split_comes_first(rows):
 
 
 def test_chunks_must_fit():
-    with pytest.raises(InputError, match="chunk_size is 5, and must divide hidden_size, 128"):
+    with pytest.raises(InputError, match="chunk_size is 5, and must divide the hidden size, 128"):
         ONLSTMConfig(hidden_size=128, chunk_size=5)

@@ -121,7 +121,7 @@ def test_order_matters(positions):
 
 
 def test_heads_must_fit():
-    with pytest.raises(InputError, match="num_heads is 3, and must divide hidden_size, 128"):
+    with pytest.raises(InputError, match="num_heads is 3, and must divide the hidden size, 128"):
         TransformerConfig(num_heads=3)
     with pytest.raises(InputError, match="num_heads is 1, and with positions told by distances it must be an even"):
         TransformerConfig(num_heads=1, positions="distances")

@@ -11,7 +11,9 @@ from ordered_memory.reproduce.charts import (
     BOTTOM,
     HEIGHT,
     LEFT,
+    LETTER,
     RIGHT,
+    ROW,
     TOP,
     WIDTH,
     Floor,
@@ -50,6 +52,24 @@ def test_points_are_drawn_in_the_plot_at_their_place() -> None:
     assert (float(ring.get("cx") or 0), float(ring.get("cy") or 0)) == middle
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert {"a <model>", "floor", "label", "100%", "minutes of training"} <= set(texts)
+
+
+def test_a_long_legend_goes_on_in_further_rows_and_all_else_makes_room() -> None:
+    names = ["Ordered Memory", "Gumbel Tree-LSTM", "Havrylov et al. 2019", "Transformer", "ON-LSTM", "LSTM"]
+    lines = [Line(name, [(0.0, 0.2), (9.0, 0.4)], number % 5, dash=number // 5) for number, name in enumerate(names)]
+    root = ElementTree.fromstring(line_chart("title", "label", lines))
+    texts = {text.text: text for text in root.findall(f"{SVG}text")}
+    assert {*names, "label"} == texts.keys(), "the axes stand in a group of their own"
+    rows = {float(texts[name].get("y") or 0) for name in names}
+    for name in names:
+        assert float(texts[name].get("x") or 0) + LETTER * len(name) <= WIDTH
+    assert len(rows) > 1
+    lower = ROW * (len(rows) - 1)
+    assert root.get("viewBox") == f"0 0 {WIDTH} {HEIGHT + lower}"
+    [group] = root.findall(f"{SVG}g")
+    assert group.get("transform") == f"translate(0 {lower})"
+    looks = [path.get("class") for path in group.iter(f"{SVG}path") if "curve" in (path.get("class") or "")]
+    assert len(set(looks)) == len(names)
 
 
 @pytest.mark.parametrize("points", [[], [(0.0, 0.3)], [(3.0, 0.3)]])

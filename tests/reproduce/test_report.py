@@ -121,6 +121,17 @@ def test_two_runs_of_one_model_are_told_apart(demo: Demo, tmp_path: Path) -> Non
     assert "LSTM (lstm) and LSTM (again) on ListOps" in words
 
 
+def test_many_runs_are_told_of_by_the_best_of_them(demo: Demo, tmp_path: Path) -> None:
+    others = [tmp_path / name for name in ("second", "third")]
+    for folder in others:
+        shutil.copytree(demo.folder / "lstm", folder)
+    runs = [demo.folder / "ordered-memory", demo.folder / "lstm", *others]
+    text = write_report(runs, tmp_path / "report.html").read_text()
+    assert "4 systems on ListOps" in Page(text).words
+    assert text.count("of them right after") == 1
+    assert "Of 4 runs, " in text
+
+
 def test_hostile_tokens_labels_and_folders_are_only_text(
     demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,5 +163,8 @@ def test_what_is_no_finished_run_is_refused(demo: Demo, tmp_path: Path) -> None:
     shutil.copytree(demo.folder / "lstm", unfinished)
     (unfinished / "result.json").unlink()
     with pytest.raises(InputError, match="not finished"):
+        write_report([unfinished], tmp_path / "report.html")
+    (unfinished / "config.json").write_text("hi")
+    with pytest.raises(InputError, match=r"config\.json"):
         write_report([unfinished], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()

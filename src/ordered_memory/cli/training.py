@@ -117,6 +117,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
     else:
         base = preset(task, peek(argv, "--preset"), model or (own.model if own else "ordered-memory"))
     _require_flags_of(base.model, argv)
+    presets = [name for name, experiment in PRESETS.items() if experiment.task == task]
     kind = dataclasses.make_dataclass(
         "train",
         [
@@ -128,7 +129,7 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ),
             (
                 "preset",
-                Annotated[str | None, help_text(f"Named settings to start from: {', '.join(PRESETS)}.")],
+                Annotated[str | None, help_text(f"Named settings to start from: {', '.join(presets)}.")],
                 None,
             ),
             ("config", Annotated[Path | None, help_text("Settings to start from: the config.json of a run.")], None),
@@ -167,7 +168,8 @@ def _train_arguments(argv: Sequence[str]) -> Any:
             ),
         ],
     )
-    arguments: Any = parse_arguments(kind, argv, f"train {task}", train.__doc__)
+    verb = f"train {task}" + ("" if model is None else f" --model {model}")  # where tyro sends the reader for help
+    arguments: Any = parse_arguments(kind, argv, verb, train.__doc__)
     if arguments.task != task:  # a flag's value was taken for it
         raise InputError(f"name the task first: om train {arguments.task} ...")
     return arguments

@@ -25,7 +25,7 @@ def require_not_negative(name: str, value: float) -> None:
 
 
 def require_divides(name: str, value: int, size: int) -> None:
-    require(size % value == 0, f"{name} is {value}, and must divide hidden_size, {size}")
+    require(size % value == 0, f"{name} is {value}, and must divide the hidden size, {size}")
 
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")

@@ -9,6 +9,7 @@ from itertools import pairwise
 WIDTH, HEIGHT = 480, 320
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 58, 42  # room around the plot for heading, legend and the axes' labels
 LETTER = 8.2  # width of a letter of the legend, near enough
+ROW = 20  # height of a row of the legend
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,13 @@ class Line:
     """Which of the style sheet's colours, from 0."""
     kept: tuple[float, float] | None = None
     """The point of the checkpoint that was kept; it gets a ring."""
+    dash: int = 0
+    """Which of the style sheet's dashes, from 0, a solid line: what tells lines of one colour apart."""
+
+    @property
+    def look(self) -> str:
+        """Its classes in the style sheet."""
+        return f"curve series-{self.colour}" + (f" dash-{self.dash}" if self.dash else "")
 
 
 @dataclass(frozen=True)
@@ -43,17 +51,20 @@ def line_chart(title: str, label: str, lines: Sequence[Line], floor: Floor | Non
         return LEFT + across, HEIGHT - BOTTOM - y * (HEIGHT - TOP - BOTTOM)
 
     curves = [[place(x, y) for x, y in line.points] for line in lines]
-    parts = [_text(0, 14, label, "start", "heading")]
-    parts += _axes(unit, [(place(tick * seconds, 0)[0], f"{tick:g}") for tick in ticks])
+    parts = _axes(unit, [(place(tick * seconds, 0)[0], f"{tick:g}") for tick in ticks])
     if floor is not None:
         _, y = place(0, floor.height)
         parts.append(f'<path class="floor" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
         parts.append(_floor_name(floor.name, y, [curve for curve in curves if curve]))
     for line, curve in zip(lines, curves, strict=True):
         parts += _curve(line, curve, None if line.kept is None else place(*line.kept))
-    parts += _legend(lines)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-    return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"])
+    legend, rows = _legend(lines)
+    lower = ROW * (rows - 1)  # where the legend has more than one, all below it makes room
+    if lower:
+        parts = [f'<g transform="translate(0 {lower})">', *parts, "</g>"]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {WIDTH} {HEIGHT + lower}" role="img">'
+    heading = _text(0, 14, label, "start", "heading")
+    return "\n".join([head, f"<title>{escape(title)}</title>", heading, *parts, *legend, "</svg>"])
 
 
 def time_unit(longest: float) -> tuple[str, int]:
@@ -119,7 +130,7 @@ def _curve(line: Line, points: Sequence[tuple[float, float]], kept: tuple[float,
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     x, y = points[-1]
     parts = [
-        f'<path class="curve series-{line.colour}" d="M{path}"/>',
+        f'<path class="{line.look}" d="M{path}"/>',
         f'<circle class="dot series-{line.colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>',
     ]
     if kept is not None:
@@ -127,14 +138,18 @@ def _curve(line: Line, points: Sequence[tuple[float, float]], kept: tuple[float,
     return parts
 
 
-def _legend(lines: Sequence[Line]) -> list[str]:
-    parts = []
-    x = 1.0
+def _legend(lines: Sequence[Line]) -> tuple[list[str], int]:
+    """The names of the lines, and in how many rows they stand."""
+    parts, x, row = [], 1.0, 0
     for line in lines:
-        parts.append(f'<path class="curve series-{line.colour}" d="M{x:.1f} 34h18"/>')
-        parts.append(_text(x + 24, 38, line.name, "start"))
-        x += 24 + LETTER * len(line.name) + 18
-    return parts
+        width = 24 + LETTER * len(line.name)
+        if x > 1.0 and x + width > WIDTH:
+            x, row = 1.0, row + 1
+        y = 34 + ROW * row
+        parts.append(f'<path class="{line.look}" d="M{x:.1f} {y}h18"/>')
+        parts.append(_text(x + 24, y + 4, line.name, "start"))
+        x += width + 18
+    return parts, row + 1
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:

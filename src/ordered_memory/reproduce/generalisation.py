@@ -166,7 +166,10 @@ def finished_runs(runs: Path) -> tuple[list[Path], list[Path]]:
     planned = [runs / row.name(seed) for row in listops_rows() if row.group == "systems" for seed in row.seeds]
     finished = [path for path in planned if (path / RESULT).is_file()]
     if not finished:
-        raise InputError(f"{runs}: no compared system has a finished run here; om reproduce listops --run trains them")
+        raise InputError(
+            f"{runs}: no compared system has a finished run here. Of runs made elsewhere there are figures only, no "
+            f"models: om train listops --model lstm --out {runs / 'lstm-seed0'} makes one that will be measured"
+        )
     return finished, [path for path in planned if path not in finished]
 
 

@@ -32,8 +32,10 @@ from ordered_memory.tasks import Example
 from ordered_memory.tasks.files_data import FilesConfig
 from ordered_memory.training.progress import duration
 
-COLOURS = 5
-"""How many colours for runs the style sheet has."""
+COLOURS, DASHES = 5, 3
+"""How many colours for runs the style sheet has, and ways to draw a line."""
+FEW = 3
+"""Runs that a sentence can tell of one by one."""
 MISTAKES = 6
 """How many mistakes are listed."""
 
@@ -130,21 +132,27 @@ def _words(run: FinishedRun) -> TaskWords:
 
 def _title(runs: Sequence[FinishedRun]) -> str:
     names = [run.name for run in runs]
+    if len(names) > FEW:
+        return f"{len(names)} systems on {_words(runs[0]).title}"
     return f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} on {_words(runs[0]).title}"
 
 
 def _header(runs: Sequence[FinishedRun]) -> str:
     first = runs[0].result
+    told = runs if len(runs) <= FEW else [max(runs, key=lambda run: run.result["test"]["accuracy"])]
     answers = "; ".join(
         f"{run.name} answers {percent(run.result['test']['accuracy'])} of them right after "
         f"{duration(run.seconds)} of training"
-        for run in runs
+        for run in told
     )
+    with_trees = [run for run in runs if run.has_trees]
+    if len(runs) > FEW:
+        answers = f"Of {len(runs)} runs, {answers}, the most"
+        with_trees = sorted(with_trees, key=lambda run: -run.result["test"]["f1"])[:1]
     found = "".join(
         f" The trees of {run.name} agree with the gold ones to an F1 of {percent(run.result['test']['f1'])}"
-        f"{_over_words(run.result['test'])}."
-        for run in runs
-        if run.has_trees
+        f"{_over_words(run.result['test'])}{', the most of all' if len(runs) > FEW else ''}."
+        for run in with_trees
     )
     summary = (
         f"The test set has {first['test']['n']:,} examples. {answers}. Always giving the commonest answer is right for "
@@ -244,7 +252,8 @@ def _lines(runs: Sequence[FinishedRun], key: str) -> list[Line]:
         best = run.result["position"]["best_step"]
         kept = [(record["seconds"], record[key]) for record in run.metrics if record["step"] == best]
         if points:
-            lines.append(Line(run.name, points, number % COLOURS, kept[0] if kept and kept[0][1] is not None else None))
+            ring = kept[0] if kept and kept[0][1] is not None else None
+            lines.append(Line(run.name, points, number % COLOURS, ring, number // COLOURS % DASHES))
     return lines
 
 

@@ -76,6 +76,7 @@ def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     directories = [RunDirectory.open(path) for path in paths]
     for directory in directories:
         if not (directory.path / RESULT).is_file():
+            directory.experiment()  # what is no run at all says so here
             raise InputError(f"{directory.path}: the run is not finished: go on with it by --resume")
     experiments = [directory.experiment() for directory in directories]
     for path, experiment in zip(paths, experiments, strict=True):
