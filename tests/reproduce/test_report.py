@@ -127,7 +127,7 @@ def test_many_runs_are_told_of_by_the_best_of_them(demo: Demo, tmp_path: Path) -
         shutil.copytree(demo.folder / "lstm", folder)
     runs = [demo.folder / "ordered-memory", demo.folder / "lstm", *others]
     text = write_report(runs, tmp_path / "report.html").read_text()
-    assert "4 systems on ListOps" in Page(text).words
+    assert "4 runs on ListOps" in Page(text).words
     assert text.count("of them right after") == 1
     assert "Of 4 runs, " in text
 

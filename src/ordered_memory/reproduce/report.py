@@ -133,7 +133,7 @@ def _words(run: FinishedRun) -> TaskWords:
 def _title(runs: Sequence[FinishedRun]) -> str:
     names = [run.name for run in runs]
     if len(names) > FEW:
-        return f"{len(names)} systems on {_words(runs[0]).title}"
+        return f"{len(names)} runs on {_words(runs[0]).title}"
     return f"{' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} on {_words(runs[0]).title}"
 
 
