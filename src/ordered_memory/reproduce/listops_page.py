@@ -39,8 +39,8 @@ ACCOUNT = (
     "the released code, which made the published figures; the options below show the printed one. What the published "
     "recipe loses with a soft pointer lies mostly above 300 tokens, where its memory blurs.",
     "The LSTM, the Transformers, the Gumbel Tree-LSTM and the parser of Havrylov et al. were given new settings, "
-    "because their rows stood under the published ones; which settings was decided by validation figures. The LSTM is"
-    " four times as large as it was, with weight decay and dropout; it gained the most on the shortest expressions. "
+    "because their rows stood under the published ones; which settings was decided by validation figures. The LSTM is "
+    "four times as large as it was, with weight decay and dropout; it gained the most on the shortest expressions. "
     "The Transformers that learn have attention that hangs on distances in the place of sinusoids, a higher rate and "
     "no dropout: in a trial the Universal Transformer came as far in half the steps. With rotary positions it did so "
     "too, but was no better than chance above 100 tokens, which was seen on this test set. The Gumbel Tree-LSTM has "
@@ -322,7 +322,8 @@ def _generalisation(measured: Mapping[str, Measured]) -> list[str]:
 def _bounds(models: Collection[str]) -> list[str]:
     """Which of these models are spared long expressions."""
     bounds = [f"{TITLES[model]} above {most:,}" for model, most in LONGEST.items() if model in models]
-    return [f"Too slow for so many tokens, and not measured: {', '.join(bounds)}."] if bounds else []
+    late = "; where else it says so, there was no time, or the model was not at hand any more"
+    return [f"Too slow for so many tokens, and not measured: {', '.join(bounds)}{late}."] if bounds else []
 
 
 def _beyond(accuracies: Sequence[float]) -> str:
