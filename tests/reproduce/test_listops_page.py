@@ -44,6 +44,15 @@ def test_figures_stand_beside_the_published_ones(tmp_path):
     assert f"| Ordered Memory, seed 1, 2 threads | 0s | 3m00s | 3m00s | {NOTHING} |" in text
 
 
+def test_it_tells_which_rows_come_up_to_the_published_ones(tmp_path):
+    assert "published spread" not in page(tmp_path)
+    for key, accuracy in (("gumbel-tree", 0.56), ("lstm", 0.6874), ("ordered-memory", 0.9991)):
+        (tmp_path / f"{key}-seed0.json").write_text(json.dumps(result(accuracy, None, 0)))
+    text = page(tmp_path)
+    assert "within the published spread, or above it, for Gumbel Tree-LSTM." in text
+    assert "It is further below the published mean for Ordered Memory by 0.06, LSTM by 2.8." in text
+
+
 def test_a_run_from_before_the_preset_changed_says_so(tmp_path):
     then = result(0.5, 1.0, 0)
     then["config"]["training"]["budget"] = "10m"  # a time box is told otherwise

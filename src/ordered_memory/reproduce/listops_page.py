@@ -3,6 +3,7 @@
 python -m ordered_memory.reproduce.listops_page results/listops docs/listops.md
 """
 
+import statistics
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -86,6 +87,7 @@ def page(folder: Path) -> str:
         "step on one slot.",
         _systems(groups["systems"], folder),
         *_floors(groups["systems"], folder),
+        *_beside(groups["systems"], folder),
         *ACCOUNT,
         "## Options of the model",
         f"One seed each, preset `listops` with {OPTION_EPOCHS} epochs in the place of "
@@ -253,6 +255,25 @@ def _floors(rows: Sequence[Row], folder: Path) -> list[str]:
         return []
     told = ", ".join(f"{name} {100 * with_root:.2f}" for name, (with_root, _) in floors.items())
     return [f"F1 of trees that look at nothing, on the same test set: {told}."]
+
+
+def _beside(rows: Sequence[Row], folder: Path) -> list[str]:
+    """Which rows come up to the published accuracy, and how far the others are below it."""
+    reached, below = [], []
+    for row in rows:
+        figure, results = _published(row)[0], row.results(folder)
+        if figure is None or not results:
+            continue
+        short = figure.value - 100 * statistics.mean(result["test"]["accuracy"] for result in results)
+        if short <= (figure.spread or 0.0):
+            reached.append(row.title)
+        else:
+            below.append(f"{row.title} by {short:.{figure.digits}f}")
+    told = [
+        f"Our mean accuracy is within the published spread, or above it, for {', '.join(reached)}." if reached else "",
+        f"It is further below the published mean for {', '.join(below)}." if below else "",
+    ]
+    return [" ".join(filter(None, told))] if reached or below else []
 
 
 def _as_long_as_training(test: dict[str, Any]) -> float:
