@@ -50,9 +50,9 @@ ACCOUNT = (
     "then less and less. With its paper's weight it settled within minutes on trees that are worse than random ones, "
     "and with one that stayed high on none at all, so that sums were not learned. Its published settings ask for up "
     "to 300 epochs with fifteen updates from each batch, many times what is spent here.",
-    "The trees of that parser differ from the gold ones by a rule, in the two models that were looked at: nearly always "
-    "a closing bracket is first joined with the digit before it, and not with the whole list. Most operators are joined "
-    "with their first digit, as in the gold trees.",
+    "The trees of that parser differ from the gold ones by a rule, in the two models that were looked at: nearly "
+    "always a closing bracket is first joined with the digit before it, and not with the whole list. Most operators "
+    "are joined with their first digit, as in the gold trees.",
     "A boxed run had less time than its preset asks for: its figure is what that time gives on one thread of an "
     "ordinary processor, not what the system can do. So it is with the Transformers of the published setting: their "
     "times were over long before their schedules. Times are those of several machines, often with other work beside "
