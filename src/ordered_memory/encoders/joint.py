@@ -123,7 +123,7 @@ def attend_by_distance(query: Tensor, key: Tensor, value: Tensor, mask: Tensor |
 
     def look_left(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
         key = torch.cat((key, size**0.5 * bias[..., None]), -1)
-        query, value = pad(query, (0, 1), value=1.0), pad(value, (0, 1))
+        query, value = pad(query, (0, 1), value=1.0), pad(value, (0, 1))  # all of one size, or it is not the fast way
         return scaled_dot_product_attention(query, key, value, is_causal=True, scale=size**-0.5)[..., :-1]
 
     half = heads // 2

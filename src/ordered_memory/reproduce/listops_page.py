@@ -344,8 +344,10 @@ def _generalisation(measured: Mapping[str, Measured]) -> list[str]:
 def _bounds(models: Collection[str]) -> list[str]:
     """Which of these models are spared long expressions."""
     bounds = [f"{TITLES[model]} above {most:,}" for model, most in LONGEST.items() if model in models]
-    late = "; where else it says so, there was no time, or the model was not at hand any more"
-    return [f"Too slow for so many tokens, and not measured: {', '.join(bounds)}{late}."] if bounds else []
+    if not bounds:
+        return []
+    others = "where else it says so, there was no time, or the model was not at hand any more"
+    return [f"Too slow for so many tokens, and not measured: {', '.join(bounds)}; {others}."]
 
 
 def _beyond(accuracies: Sequence[float]) -> str:

@@ -139,19 +139,20 @@ def _title(runs: Sequence[FinishedRun]) -> str:
 
 def _header(runs: Sequence[FinishedRun]) -> str:
     first = runs[0].result
-    told = runs if len(runs) <= FEW else [max(runs, key=lambda run: run.result["test"]["accuracy"])]
+    told, with_trees, before, after = runs, [run for run in runs if run.has_trees], "", ""
+    if len(runs) > FEW:  # then of the best one, and of the best trees
+        told = [max(runs, key=lambda run: run.result["test"]["accuracy"])]
+        with_trees = sorted(with_trees, key=lambda run: -run.result["test"]["f1"])[:1]
+        before, after = f"Of {len(runs)} runs, ", ", the most"
     answers = "; ".join(
         f"{run.name} answers {percent(run.result['test']['accuracy'])} of them right after "
         f"{duration(run.seconds)} of training"
         for run in told
     )
-    with_trees = [run for run in runs if run.has_trees]
-    if len(runs) > FEW:
-        answers = f"Of {len(runs)} runs, {answers}, the most"
-        with_trees = sorted(with_trees, key=lambda run: -run.result["test"]["f1"])[:1]
+    answers = f"{before}{answers}{after}"
     found = "".join(
         f" The trees of {run.name} agree with the gold ones to an F1 of {percent(run.result['test']['f1'])}"
-        f"{_over_words(run.result['test'])}{', the most of all' if len(runs) > FEW else ''}."
+        f"{_over_words(run.result['test'])}{after}."
         for run in with_trees
     )
     summary = (
@@ -226,7 +227,7 @@ def _learning(runs: Sequence[FinishedRun]) -> str:
         Floor("majority class", result["majority"]),
     )
     what = f"Accuracy on the {result['validation']['n']:,} validation examples, each time the run was measured."
-    marks = "The ring marks the checkpoint that was kept; the dashed line is the floor in the table above."
+    marks = "The ring marks the checkpoint that was kept; the grey dashed line is the floor in the table above."
     figures = [markup.figure(accuracy, f"{what} {marks}")]
     if parsing := _lines(runs, "f1"):
         floors = {name: f1 for name, (f1, _) in result["trivial_f1"].items()}
@@ -239,7 +240,7 @@ def _learning(runs: Sequence[FinishedRun]) -> str:
         )
         note = (
             "How well the induced trees agree with the gold ones, which took no part in the training nor in the choice "
-            "of the checkpoint. The dashed line is the best floor in the table above."
+            "of the checkpoint. The grey dashed line is the best floor in the table above."
         )
         figures.append(markup.figure(chart, note))
     return markup.section("Learning", f'<div class="charts">\n{"".join(figures)}</div>')
